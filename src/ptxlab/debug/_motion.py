@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.debug._execution import NEVER, Execution, Look
-from ptxlab.debug._findings import CheckFinding, check, ends_threads, is_access
+from ptxlab.debug._execution import Execution, Look
 from ptxlab.debug._inspection import Focus, Inspection
 from ptxlab.debug._points import Choice, DebugError, Event, Point, Position, WarpName, refuse, warp_name
 from ptxlab.debug._report import Stop, describe
@@ -29,7 +28,6 @@ from ptxlab.isa.effects import (
 )
 
 if TYPE_CHECKING:
-    from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.result import Result
 
@@ -253,55 +251,6 @@ class Motion(Inspection):
         op, depth = self.op(), self._depth()
         before = None if op is None else self._line_of(op)
         return self._thread(lambda other: self._line_of(other) != before and (deeper or len(other.calls) <= depth))
-
-    # -------------------------------------------------------------------------------------------------------------- findings
-
-    def check(self) -> list[CheckFinding]:
-        """Run the checks of the launch, and find the points at which they find something; `run` stops there from now on.
-
-        They hold for the order of a plain launch, and are forgotten when something else is chosen.
-        """
-        if self._choices:
-            raise refuse("G104", "the checks run in the order of a plain launch, and something else is chosen", fix="go back before it")
-        here, focus, hits = self.point.step, self.focus, self._hits
-        found = check(self._replay)
-        own: list[Diagnostic] = []
-
-        def see(point: Point) -> None:
-            if point.finding is not None:
-                own.append(point.finding)
-            for each in found:
-                if each.step < 0 and each.is_at(self._execution, point):
-                    each.step = point.step
-
-        ops = frozenset(each.op.index for each in found if each.op is not None)
-        ops |= {op.index for op in self.launch.program.ops if ends_threads(op)}
-        self._scan(see, Look(ops), 0, NEVER)
-        reported = {(each.code, each.place) for each in own}
-        found = [each for each in found if (each.finding.code, each.finding.place) not in reported]
-        self.stops.found.clear()
-        for each in found:
-            self.stops.found.setdefault(each.step, []).append(each)
-        self._travel(here)
-        self.focus, self._hits = focus, hits
-        return found
-
-    def earlier_access(self) -> Stop:
-        """Go back to the earlier of the two accesses that the finding here is about."""
-        access = next((each.earlier for each in self.stops.found.get(self.point.step, ()) if each.earlier is not None), None)
-        if access is None:
-            raise refuse("G104", "no finding about two accesses has been made here", fix="go on to one: with checks, continue stops there")
-        found: list[int] = []
-
-        def see(point: Point) -> None:
-            if is_access(self._execution, point, access):
-                found.append(point.step)
-
-        for first, end in self._stretches():
-            self._scan(see, Look(frozenset((access.op.index,))), first, end)
-            if found:
-                break
-        return self._back_to(found[-1] if found else None, "earlier access")
 
     # ------------------------------------------------------------------------------------------------------------- backwards
 

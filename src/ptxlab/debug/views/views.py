@@ -1,4 +1,4 @@
-"""Views of a session: operands as matrices, copied tiles, who wrote a value, and what differs between two points."""
+"""Views of a session: operands as matrices, copied tiles, who wrote a value, what differs between two points, what checks find."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
-from ptxlab.debug._execution import Look
+from ptxlab.debug._execution import NEVER, Look
+from ptxlab.debug._findings import CheckFinding, check, ends_threads, is_access
 from ptxlab.debug._motion import Motion
 from ptxlab.debug._points import Event, Point, refuse, warp_name
 from ptxlab.debug.views.differences import State, differences
@@ -17,6 +18,7 @@ from ptxlab.isa.effects import Asynchronous
 
 if TYPE_CHECKING:
     from ptxlab.debug._report import Stop
+    from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.tiles import Product
     from ptxlab.layout import Major
@@ -97,6 +99,55 @@ class Views(Motion):
                 raise refuse("G104", f"the launch has no point {step}; it ends at {self.point.step}")
             then = State.of(self._execution, name)
         return differences(then, now) if step < here else differences(now, then)
+
+    # -------------------------------------------------------------------------------------------------------------- findings
+
+    def check(self) -> list[CheckFinding]:
+        """Run the checks of the launch, and find the points at which they find something; `run` stops there from now on.
+
+        They hold for the order of a plain launch, and are forgotten when something else is chosen.
+        """
+        if self._choices:
+            raise refuse("G104", "the checks run in the order of a plain launch, and something else is chosen", fix="go back before it")
+        here, focus, hits = self.point.step, self.focus, self._hits
+        found = check(self._replay)
+        own: list[Diagnostic] = []
+
+        def see(point: Point) -> None:
+            if point.finding is not None:
+                own.append(point.finding)
+            for each in found:
+                if each.step < 0 and each.is_at(self._execution, point):
+                    each.step = point.step
+
+        ops = frozenset(each.op.index for each in found if each.op is not None)
+        ops |= {op.index for op in self.launch.program.ops if ends_threads(op)}
+        self._scan(see, Look(ops), 0, NEVER)
+        reported = {(each.code, each.place) for each in own}
+        found = [each for each in found if (each.finding.code, each.finding.place) not in reported]
+        self.stops.found.clear()
+        for each in found:
+            self.stops.found.setdefault(each.step, []).append(each)
+        self._travel(here)
+        self.focus, self._hits = focus, hits
+        return found
+
+    def earlier_access(self) -> Stop:
+        """Go back to the earlier of the two accesses that the finding here is about."""
+        access = next((each.earlier for each in self.stops.found.get(self.point.step, ()) if each.earlier is not None), None)
+        if access is None:
+            raise refuse("G104", "no finding about two accesses has been made here", fix="go on to one: with checks, continue stops there")
+        found: list[int] = []
+
+        def see(point: Point) -> None:
+            if is_access(self._execution, point, access):
+                found.append(point.step)
+
+        for first, end in self._stretches():
+            self._scan(see, Look(frozenset((access.op.index,))), first, end)
+            if found:
+                break
+        return self._back_to(found[-1] if found else None, "earlier access")
 
     # ------------------------------------------------------------------------------------------------------------- elsewhere
 

@@ -1,4 +1,4 @@
-// Starts `ptxlab lsp` and adds the two commands that lead from PTX to its source and back.
+// Starts `ptxlab lsp`, adds the two commands that lead from PTX to its source and back, and starts `ptxlab debug --dap` for a launch.
 "use strict";
 
 const vscode = require("vscode");
@@ -45,6 +45,12 @@ async function activate(context) {
     { documentSelector: [{ language: "ptx" }] },
   );
   context.subscriptions.push(
+    vscode.debug.registerDebugAdapterDescriptorFactory("ptxlab", {
+      createDebugAdapterDescriptor() {
+        const [debugCommand, ...debugArgs] = vscode.workspace.getConfiguration("ptxlab").get("debugCommand");
+        return new vscode.DebugAdapterExecutable(debugCommand, debugArgs);
+      },
+    }),
     vscode.commands.registerCommand("ptxlab.goToSource", () => ask("ptxlab.source")),
     vscode.commands.registerCommand("ptxlab.goToInstructions", () => ask("ptxlab.instructions")),
   );

@@ -85,7 +85,7 @@ def test_every_command_has_help() -> None:
         ("where 4", "G101.*where takes nothing, not '4'"),
         ("break line 11 when %r1", "G101.*after the place follows if or hits, not 'when'"),
         ("break 'line", "G101.*No closing quotation"),
-        ("watch colour", "G101.*watch cannot be followed by 'colour'"),
+        ("watch colour", "G101.*no value is named by 'colour'"),
         ("thread finger 3", "G101.*no 'finger'"),
         ("memory shared", "G101.*memory is followed by"),
         ("tensor 1", "G101.*tensor is followed by"),

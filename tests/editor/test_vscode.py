@@ -99,3 +99,17 @@ def test_the_commands_are_those_of_the_server() -> None:
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 def test_the_extension_is_a_program() -> None:
     subprocess.run(["node", "--check", str(FOLDER / "extension.js")], check=True)
+
+
+def test_the_debugger_takes_what_the_manifest_offers() -> None:
+    from ptxlab.cli._debug import debug
+    from ptxlab.machine.launch.options import LaunchOptions
+
+    (debugger,) = MANIFEST["contributes"]["debuggers"]
+    offered = set(debugger["configurationAttributes"]["launch"]["properties"])
+    assert offered <= {"program", "stopOnEntry", "stopAtEnd", *LaunchOptions.described()}
+    assert set(debugger["initialConfigurations"][0]) <= {"type", "request", "name"} | offered
+    command = MANIFEST["contributes"]["configuration"]["properties"]["ptxlab.debugCommand"]["default"]
+    assert command[:2] == ["ptxlab", debug.name]
+    assert set(command[2:]) <= {option for parameter in debug.params for option in parameter.opts}
+    assert f'registerDebugAdapterDescriptorFactory("{debugger["type"]}"' in (FOLDER / "extension.js").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 import traceback
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ptxlab import cuda
+from ptxlab.cli._debug import LaunchDebugger
 from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
 from ptxlab.cli._output import ProgressLine, emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cuda.remote.executables import is_executable
@@ -21,7 +22,7 @@ from ptxlab.interop import frameworks
 from ptxlab.interop.cute import process as cute
 from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.programs import run_program
-from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
+from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site, replace_attribute
 from ptxlab.interop.torch import install as install_torch
 from ptxlab.interop.triton import process as triton
 from ptxlab.machine import KernelError
@@ -64,6 +65,13 @@ _KEPT = "ptxlab-kept"
 @click.option(
     "--mmas", is_flag=True, help="List the matrix instructions that each launch executed: shapes, types, descriptors, and where D is."
 )
+@click.option("--debug-on-finding", is_flag=True, help="Open the debugger after each launch with findings, where the first one is made.")
+@click.option(
+    "--debug-commands",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Where the debugger is opened, execute the commands of this file instead of those from standard input.",
+)
 @click.option("--progress/--no-progress", default=None, help="Show kernels that run for seconds (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
 def exec_(
@@ -76,6 +84,8 @@ def exec_(
     provenance: tuple[str, ...],
     picture: Path | None,
     mmas: bool,
+    debug_on_finding: bool,
+    debug_commands: tuple[Path, ...],
     progress: bool | None,
     as_json: bool,
     options: dict[str, str],
@@ -83,7 +93,7 @@ def exec_(
     """Run a Python script or a native program whose kernels execute in ptxlab.
 
     A native program must be linked with the shared runtime library (nvcc -cudart shared). ARGUMENTS are the script's own. Each option may
-    also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on.
+    also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on. breakpoint() in the script opens the debugger at its next launch.
 
     Exit status: 0 clean, 1 findings or an exception in the script, 2 wrong use; else what the script exits with.
     """
@@ -113,7 +123,9 @@ def exec_(
         sarif = sarif.absolute()
     if sys.stderr.isatty() if progress is None else progress:
         session.progress = ProgressLine(sys.stderr).launch
-    with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
+    session.debugger = debugger = LaunchDebugger(debug_on_finding, tuple(path.absolute() for path in debug_commands))
+    with activate(session), ExitStack() as stack, redirect_stdout(sys.stderr if as_json else sys.stdout):
+        replace_attribute(stack, sys, "breakpointhook", debugger.ask)
         status = _run(script, arguments, session)
     told, multiplied = [], []
     if not status:

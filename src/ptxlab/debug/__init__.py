@@ -5,6 +5,7 @@
 
 from ptxlab.debug._commands import COMMANDS, Answer, Command, Console
 from ptxlab.debug._conditions import Expression
+from ptxlab.debug._findings import CheckFinding
 from ptxlab.debug._inspection import Focus, Frame
 from ptxlab.debug._points import Choice, DebugError, Event, Position
 from ptxlab.debug._registers import RegisterValues
@@ -16,6 +17,7 @@ __all__ = [
     "COMMANDS",
     "Answer",
     "Breakpoint",
+    "CheckFinding",
     "Choice",
     "Command",
     "Console",

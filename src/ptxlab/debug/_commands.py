@@ -14,6 +14,8 @@ from ptxlab import ptx
 from ptxlab.debug._points import DebugError, Position, refuse
 from ptxlab.debug._report import Stop
 from ptxlab.debug._session import Session
+from ptxlab.debug._stops import Watchpoint
+from ptxlab.debug.views.operands import matrix_text
 from ptxlab.diagnostics import diagnose
 
 __all__ = ["COMMANDS", "Answer", "Command", "Console"]
@@ -21,6 +23,7 @@ __all__ = ["COMMANDS", "Answer", "Command", "Console"]
 _NEIGHBOURS = 4
 """Lines that `list` shows before and after the one at which the thread stands."""
 _HELP_COLUMN = 44
+_VALUE = "global|shared ADDRESS [BYTES] | tensor LANE COLUMN [LANES COLUMNS] | register NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +126,19 @@ def _break(session: Session, words: list[str]) -> Answer:
     return Answer(f"breakpoint {made.number}", None, {"number": made.number})
 
 
-def _watch(session: Session, words: list[str]) -> Answer:
+def _watched(session: Session, words: list[str]) -> Watchpoint:
     memory, *rest = words or [""]
     if memory == "register" and len(rest) == 1:
-        made = session.watch_register(rest[0])
-    elif memory == "tensor" and 2 <= len(rest) <= 4:
-        made = session.watch_tensor(*map(_number, rest))
-    elif 1 <= len(rest) <= 2:
-        made = session.watch_memory(memory, _place(rest[0]), *map(_number, rest[1:]))
-    else:
-        raise refuse("G101", f"watch cannot be followed by {' '.join(words)!r}", fix="see: help watch")
+        return session.watch_register(rest[0])
+    if memory == "tensor" and 2 <= len(rest) <= 4:
+        return session.watch_tensor(*map(_number, rest))
+    if memory not in ("register", "tensor") and 1 <= len(rest) <= 2:
+        return session.watch_memory(memory, _place(rest[0]), *map(_number, rest[1:]))
+    raise refuse("G101", f"no value is named by {' '.join(words)!r}", fix="see: help watch")
+
+
+def _watch(session: Session, words: list[str]) -> Answer:
+    made = _watched(session, words)
     return Answer(f"watchpoint {made.number}", None, {"number": made.number})
 
 
@@ -227,6 +233,50 @@ def _list(session: Session, words: list[str]) -> Answer:
     return Answer("\n".join(f"{'>' if n == mark else ' '}{n:5} {text}" for n, text in rows), None, dict(rows))
 
 
+def _check(session: Session, words: list[str]) -> Answer:
+    found = session.check()
+    lines = [f"point {each.step if each.step >= 0 else 'unknown'}\n{each.finding}" for each in found]
+    return Answer("\n".join(lines) or "no findings", None, [{"step": each.step, "finding": each.finding.as_dict()} for each in found])
+
+
+def _operands(session: Session, words: list[str]) -> Answer:
+    view = session.operands(_which(words) if words else None)
+    return Answer(view.as_text(), None, view.as_dict())
+
+
+def _tiles(session: Session, words: list[str]) -> Answer:
+    found = session.tiles(_which(words) if words else None)
+    return Answer("\n".join(each.as_text() for each in found), None, [each.as_dict() for each in found])
+
+
+def _matrix(session: Session, words: list[str]) -> Answer:
+    descriptor, rows, k, element, *more = [*words, *[""] * 4][: max(len(words), 4)]
+    if not element or not set(more) <= {"k", "mn", "wgmma"}:
+        raise refuse("G101", "matrix is followed by a descriptor, rows, k and an element type", fix="matrix 0x4000404000010000 128 16 f16")
+    sizes = _number(descriptor), _number(rows), _number(k)
+    found = session.matrix(*sizes, element, major="mn" if "mn" in more else "k", wgmma="wgmma" in more)
+    return Answer(matrix_text(found), None, found.tolist())
+
+
+def _written(session: Session, words: list[str]) -> Answer:
+    return _stopped(session.written(lambda: _watched(session, words)))
+
+
+def _lanes(session: Session, words: list[str]) -> Answer:
+    if not 1 <= len(words) <= 2:
+        raise refuse("G101", "lanes is followed by a register, and perhaps a type", fix="lanes %r1 f16")
+    found = session.register(words[0])
+    values = [None if undefined == (1 << found.bits) - 1 else found.value(n, *words[1:]) for n, undefined in enumerate(found.undefined)]
+    marks = [
+        f"  bits {undefined:#x} undefined" if undefined and value is not None else ""
+        for undefined, value in zip(found.undefined, values, strict=True)
+    ]
+    lines = [
+        f"{lane:2} {'no value' if value is None else value}{mark}" for lane, (value, mark) in enumerate(zip(values, marks, strict=True))
+    ]
+    return Answer("\n".join(lines), None, values)
+
+
 def _save(session: Session, words: list[str]) -> Answer:
     position = session.position.as_dict()
     if words:
@@ -275,9 +325,11 @@ _LISTED = (
     Command("line-back", "", "Go back to where the thread began its line, or the line before.", _moves(Session.step_line_back)),
     Command("continue-back", "", "Go back to a breakpoint, a watchpoint, an error, or the start.", _moves(Session.run_back)),
     Command("break", "KIND WHERE [if EXPRESSION] [hits N]", "KIND is line, source, function, instruction or finding.", _break),
-    Command("watch", "global|shared ADDRESS [BYTES] | tensor LANE COLUMN [LANES COLUMNS] | register NAME", "Stop at changes.", _watch),
+    Command("watch", _VALUE, "Stop at changes.", _watch),
     Command("breakpoints", "", "List breakpoints and watchpoints.", _breakpoints),
     Command("delete", "N", "Remove a breakpoint or watchpoint.", _delete),
+    Command("check", "", "Run the checks of the launch; continue stops where they find something.", _check),
+    Command("earlier", "", "Go back to the earlier of the two accesses that a finding is about.", _moves(Session.earlier_access)),
     Command("thread", "[cta X,Y,Z] [warp N] [lane N]", "Choose a thread, or say which is chosen.", _thread),
     Command("warps", "", "List the resident warps, and where their lanes stand.", lambda session, words: _rows(session.warps())),
     Command("stack", "", "Show the functions that the thread is in.", _stack),
@@ -289,6 +341,12 @@ _LISTED = (
     Command("memory", "global|shared|local|param ADDRESS [COUNT [TYPE]]", "Show memory; variables have names.", _memory),
     Command("tensor", "LANE COLUMN [LANES COLUMNS] [TYPE]", "Show tensor memory, a line for each lane.", _tensor),
     Command("barriers", "", "Show the barriers of the CTA, and who waits.", lambda session, words: _rows(session.barriers())),
+    Command("lanes", "NAME [TYPE]", "Show a register in all lanes, as a type; several values that it holds as a list.", _lanes),
+    Command("operands", "[N]", "Show the matrices of the instruction here, or of an outstanding operation.", _operands),
+    Command("tiles", "[N]", "Show the boxes that the copy here places in shared memory, or an outstanding one.", _tiles),
+    Command("matrix", "DESCRIPTOR ROWS K TYPE [mn] [wgmma]", "Show the matrix that a shared-memory descriptor describes.", _matrix),
+    Command("written", _VALUE, "Go back to behind what has last changed a value.", _written),
+    Command("diff", "N", "Show what differs here from point N.", lambda session, words: _rows(session.differences(_which(words)))),
     Command("operations", "", "List outstanding asynchronous operations.", lambda session, words: _rows(session.operations())),
     Command("perform", "N", "Perform an outstanding operation now.", lambda session, words: _stopped(session.perform(_which(words)))),
     Command("freeze", "", "Keep the chosen warp from running.", _moves(Session.freeze)),

@@ -13,9 +13,10 @@ from ptxlab import ptx
 from ptxlab.debug._conditions import Expression
 from ptxlab.debug._execution import Execution
 from ptxlab.debug._memory import barriers_of, digest, memory_bytes, operations_of, tensor_words, typed, variables
-from ptxlab.debug._points import Event, Point, refuse
+from ptxlab.debug._points import DebugError, Event, Point, WarpName, refuse
 from ptxlab.debug._registers import RegisterValues, dtype_of, one_register, registers_of, special_values
-from ptxlab.debug._stops import find_warp, read_value
+from ptxlab.debug._snapshots import Snapshot
+from ptxlab.debug._stops import read_value
 from ptxlab.machine.warp.warp import CONVERGE, WAIT
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class Inspection:
         """Where the launch stands."""
         return self._execution.point
 
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots from which the launch can go on."""
+        return self._execution.snapshots.taken
+
     @cached_property
     def sources(self) -> ptx.SourceMap:
         """The places in the source of the lines of the PTX text."""
@@ -79,9 +85,16 @@ class Inspection:
     # ------------------------------------------------------------------------------------------------------------- threads
 
     def _warp(self) -> Warp:
-        found = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        found = self._execution.find((self.focus.cta, self.focus.warp))
         if found is None:
             raise refuse("G103", f"{self.focus} is not resident: it has ended or not started", fix="choose a thread that `warps` lists")
+        return found
+
+    def warp_named(self, name: WarpName) -> Warp:
+        """A resident warp by the coordinates of its CTA and its number, for readers who know `ptxlab.machine`."""
+        found = self._execution.find(name)
+        if found is None:
+            raise refuse("G103", f"CTA {name[0]} warp {name[1]} is not resident: it has ended or not started", fix="choose one of `warps`")
         return found
 
     def _cta(self) -> CtaState:
@@ -92,7 +105,7 @@ class Inspection:
 
     def op(self) -> Op | None:
         """The instruction at which the chosen thread stands; None if it has ended."""
-        warp = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        warp = self._execution.find((self.focus.cta, self.focus.warp))
         if warp is None or not warp.live >> self.focus.lane & 1:
             return None
         return self._op_of(warp, self.focus.lane)
@@ -180,8 +193,20 @@ class Inspection:
         start = self._address(space, address)
         size = max(count, 0) * dtype_of(type).itemsize
         cta = next((c for c in self.launch.resident if c.ctaid == self.focus.cta), None)
-        warp = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        warp = self._execution.find((self.focus.cta, self.focus.warp))
         return typed(memory_bytes(self.launch, space, start, size, cta, warp, self.focus.lane), type)
+
+    def readable(self, space: str, address: int, size: int) -> int:
+        """How many bytes from an address on can be read, of so many."""
+        low, high = 0, size
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                self.memory(space, address, middle, "u8")
+                low = middle
+            except DebugError:
+                high = middle - 1
+        return low
 
     def _address(self, space: str, address: int | str) -> int:
         if not isinstance(address, str):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.debug._points import refuse, warp_name
 from ptxlab.debug._registers import dtype_of
+from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, MemoryAccess, Misuse
 from ptxlab.machine.memory.tensor_memory import COLUMNS, LANES
@@ -208,7 +209,11 @@ def _add_cta(found: Any, add: Any, cta: CtaState) -> None:
 
 
 def _add_warp(found: Any, add: Any, warp: Warp) -> None:
-    found.update(warp.memory())
+    frame = warp.rows.reshape(-1).view(np.uint8)
+    for info in warp.launch.program.registers:
+        for start in {info.offset, info.shadow} - {-1}:
+            found.update(frame[start : start + row_bytes(info.bits)].data)
+    found.update(b"" if warp.local is None else warp.local.data)
     add(warp.warp_id, warp.live, warp.queued, warp.slice)
     for group in warp.converged:
         add(group.pc, group.mask, group.turn, group.state, group.op, group.active, group.again, group.wait is None)

@@ -1,18 +1,19 @@
-"""How a session moves through a launch: to positions, forwards, and backwards by executing again."""
+"""How a session moves through a launch: to positions, forwards, and backwards by executing again from a snapshot."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.debug._execution import Execution
+from ptxlab.debug._execution import Execution, Look
 from ptxlab.debug._inspection import Focus, Inspection
-from ptxlab.debug._points import Choice, DebugError, Event, Point, Position, refuse, warp_name
+from ptxlab.debug._points import Choice, DebugError, Event, Point, Position, WarpName, refuse, warp_name
 from ptxlab.debug._report import Stop, describe
 from ptxlab.debug._stepper import Stepper
-from ptxlab.debug._stops import Breakpoint, Stops, find_warp
+from ptxlab.debug._stops import Breakpoint, Stops
 from ptxlab.isa.effects import (
     Asynchronous,
     ClusterArrive,
@@ -46,8 +47,7 @@ class Motion(Inspection):
 
     def _start(self) -> None:
         """Execute from the start, up to the first point."""
-        self.stops.begin()
-        self._execution = Execution(self._replay, self._stepper, self._choices, self.stops.changed)
+        self._execution = Execution(self._replay, self._stepper, self._choices, self.stops.found, self.stops.counts, self.stops.changed)
         self._hits = self.stops.hit(self._execution, self._execution.point)
 
     # ------------------------------------------------------------------------------------------------------------ positions
@@ -70,29 +70,44 @@ class Motion(Inspection):
             own = f"policy {options.policy} and seed {options.seed}"
             message = f"the position belongs to policy {position.policy} and seed {position.seed}, the session to {own}"
             raise refuse("G104", message, fix="begin a session with that policy and seed")
-        before, here = self._choices, self.point.step
-        self._choices = {choice.step: choice for choice in position.choices}
+        before, here = dict(self._choices), self.point.step
         try:
-            self._travel(position.step)
+            self._travel(position.step, self._choose_all({choice.step: choice for choice in position.choices}))
             if self.point.step != position.step:
                 raise refuse("G104", f"the launch has no point {position.step}; it ends at {self.point.step}")
         except DebugError:
-            self._choices = before
-            self._travel(here)
+            self._choose_all(before)
+            self._travel(here, anew=True)
             raise
         return self._stop("position")
 
-    def _travel(self, step: int) -> None:
-        """Execute again, to a point."""
-        self._execution.close()
-        self._start()
+    def _choose_all(self, choices: dict[int, Choice]) -> bool:
+        """Replace the choices of the session; return whether they differ before where the launch stands."""
+        differ = [step for step in {*choices, *self._choices} if choices.get(step) != self._choices.get(step)]
+        self._choices.clear()
+        self._choices.update(choices)
+        if not differ:
+            return False
+        self._execution.snapshots.forget_from(min(differ))
+        self.stops.found.clear()
+        return min(differ) <= self.point.step
+
+    def _travel(self, step: int, anew: bool = False) -> None:
+        """Go to a point, from here if it lies ahead, or ``anew`` from a snapshot."""
+        execution = self._execution
+        snapshot = execution.snapshots.before(step - 1 if self.stops.watching else step)
 
         def decide(point: Point) -> bool:
-            self._hits = self.stops.hit(self._execution, point)
-            return point.step >= step
+            self._hits = self.stops.hit(execution, point)
+            return point.step >= until
 
-        if self.point.step < step:
-            self._execution.advance(decide)
+        for until in (step - 1, step) if self.stops.watching and step else (step,):
+            look = Look(self.stops.places, until=until)
+            if anew or not snapshot.step <= execution.point.step <= until:
+                execution.go_back(snapshot, decide, look)
+            elif execution.point.step < until:
+                execution.advance(decide, look)
+            anew = False
         self._look_at(self.point)
 
     def _look_at(self, point: Point) -> None:
@@ -116,26 +131,36 @@ class Motion(Inspection):
 
     # -------------------------------------------------------------------------------------------------------------- forwards
 
-    def _forward(self, wanted: Callable[[Point], bool], reason: str) -> Stop:
+    def _forward(self, wanted: Callable[[Point], bool], reason: str, look: Look) -> Stop:
         """Go on to the next point that is wanted, or that a breakpoint, a watchpoint, a finding or an end makes interesting."""
+        crossed: list[int] = []
 
         def decide(point: Point) -> bool:
             self._hits = self.stops.hit(self._execution, point)
-            return self._stops_at(point) or point.event is Event.BLOCKED or wanted(point)
+            return bool(crossed) or self._stops_at(point) or point.event is Event.BLOCKED or wanted(point)
+
+        def cross(first: int) -> bool:
+            crossed.append(first)
+            return True
 
         if self.result is None:
             self._hits = []
-            self._execution.advance(decide)
+            if look.ops is not None:
+                look = look._replace(ops=look.ops | self.stops.places, crossed=cross if self.stops.watching else None)
+            self._execution.advance(decide, look)
+            if crossed:
+                self._travel(crossed.pop() - 1)
+                self._execution.advance(decide, Look())
         self._look_at(self.point)
         return self._stop(reason)
 
     def _stops_at(self, point: Point) -> bool:
-        failed = point.finding is not None and point.finding.severity == "error"
+        failed = any(finding.severity != "note" for finding in self.stops.findings(point))
         return bool(self._hits or point.changes or failed)
 
     def run(self) -> Stop:
         """Go on to the next breakpoint, watchpoint or error, or to the end."""
-        return self._forward(lambda point: False, "ended")
+        return self._forward(lambda point: False, "ended", Look(frozenset()))
 
     def step(self, count: int = 1) -> Stop:
         """Execute instructions of the chosen thread."""
@@ -143,7 +168,7 @@ class Motion(Inspection):
 
     def step_any(self, count: int = 1) -> Stop:
         """Go on by points: one instruction of whatever warp is next, or one asynchronous operation."""
-        return self._repeat(count, lambda: self._forward(lambda point: True, "step"))
+        return self._repeat(count, lambda: self._forward(lambda point: True, "step", Look()))
 
     def step_line(self, count: int = 1) -> Stop:
         """Execute the chosen thread up to another line of the source, or of the PTX text where it names no source."""
@@ -167,12 +192,13 @@ class Motion(Inspection):
 
     def to_asynchronous(self) -> Stop:
         """Go on to the next moment at which an asynchronous operation is issued, committed, or performs."""
+        issuing = frozenset(op.index for op in self.launch.program.ops if isinstance(op.effects, _ASYNCHRONOUS))
 
         def wanted(point: Point) -> bool:
             issued = point.event is Event.INSTRUCTION and bool(point.mask) and point.op is not None
-            return point.event is Event.PERFORMING or (issued and point.op is not None and isinstance(point.op.effects, _ASYNCHRONOUS))
+            return point.event is Event.PERFORMING or (issued and point.op is not None and point.op.index in issuing)
 
-        return self._forward(wanted, "step")
+        return self._forward(wanted, "step", Look(issuing))
 
     def _repeat(self, count: int, move: Callable[[], Stop]) -> Stop:
         stop = move()
@@ -181,6 +207,11 @@ class Motion(Inspection):
                 break
             stop = move()
         return stop
+
+    @property
+    def _focused(self) -> tuple[WarpName, int]:
+        """The chosen thread."""
+        return (self.focus.cta, self.focus.warp), self.focus.lane
 
     def _is_focus(self, point: Point) -> bool:
         focus = self.focus
@@ -196,11 +227,11 @@ class Motion(Inspection):
 
         def decide(point: Point) -> bool:
             nonlocal gone
-            warp = find_warp(self._execution, (focus.cta, focus.warp))
+            warp = self._execution.find((focus.cta, focus.warp))
             gone = warp is None or not warp.live >> focus.lane & 1
             return gone or (self._is_focus(point) and point.op is not None and wanted(point.op))
 
-        stop = self._forward(decide, "step")
+        stop = self._forward(decide, "step", Look(frozenset(), self._focused))
         return replace(stop, reason="exited") if gone and stop.reason == "step" else stop
 
     def _depth(self) -> int:
@@ -223,28 +254,54 @@ class Motion(Inspection):
 
     # ------------------------------------------------------------------------------------------------------------- backwards
 
-    def _back(self, wanted: Callable[[Point], bool], count: int, reason: str) -> Stop:
-        """Go to the last earlier point that is wanted, or to the one that is ``count`` such points back."""
-        here = self.point.step
-        found: deque[int] = deque(maxlen=max(count, 1))
+    def _scan(self, see: Callable[[Point], object], look: Look, first: int, end: int) -> None:
+        """Execute again, and see the points from ``first`` to before ``end`` that are looked at."""
 
         def decide(point: Point) -> bool:
             self._hits = self.stops.hit(self._execution, point)
-            if point.step < here and wanted(point):
-                found.append(point.step)
-            return point.step >= here
+            if point.step < end:
+                see(point)
+            return point.step >= end
 
-        self._execution.close()
-        self._start()
-        if not decide(self.point):
-            self._execution.advance(decide)
-        enough = len(found) == found.maxlen
-        self._travel(found[0] if enough else 0)
-        return self._stop(reason if enough else "start")
+        focus = self.focus
+        self._travel(first)
+        self.focus = focus
+        if self.point.step < end:
+            see(self.point)
+            ops = None if look.ops is None else look.ops | self.stops.places
+            self._execution.advance(decide, look._replace(ops=ops, until=end))
+
+    def _back_to(self, step: int | None, reason: str) -> Stop:
+        """Go to an earlier point; to the start if there is none that is wanted."""
+        self._travel(step or 0)
+        return self._stop("start" if step is None else reason)
+
+    def _stretches(self) -> list[tuple[int, int]]:
+        """What lies before here, between the snapshots, the last first: the first point, and the one behind the last."""
+        here = self.point.step
+        firsts = [each.step + 1 for each in self._execution.snapshots.taken if each.step + 1 < here]
+        return list(pairwise([*firsts, here]))[::-1]
 
     def step_back(self, count: int = 1) -> Stop:
         """Undo instructions of the chosen thread."""
-        return self._back(self._is_focus, count, "step")
+        name, lane = self._focused
+        found: list[int] = []
+        for first, end in self._stretches():
+            here: deque[int] = deque(maxlen=count)
+
+            def see(point: Point, here: deque[int] = here) -> None:
+                if self._is_focus(point):
+                    here.append(point.step)
+
+            def passed(first: int, many: int, warp: WarpName, lanes: int, here: deque[int] = here) -> None:
+                if warp == name and lanes >> lane & 1:
+                    here.extend(range(max(first, first + many - count), first + many))
+
+            self._scan(see, Look(frozenset(), passed=passed), first, end)
+            found = [*here, *found]
+            if len(found) >= count:
+                break
+        return self._back_to(found[-count] if len(found) >= count else None, "step")
 
     def step_any_back(self, count: int = 1) -> Stop:
         """Go back by points."""
@@ -253,17 +310,58 @@ class Motion(Inspection):
 
     def step_line_back(self) -> Stop:
         """Go back to where the chosen thread began its line, or the line before."""
+        name, lane = self._focused
+        here = self.point.step
+        for first, end in self._stretches():
+            runs: list[int] = []
+            """The points from which on compiled code has executed the thread."""
+
+            def passed(first: int, many: int, warp: WarpName, lanes: int, runs: list[int] = runs) -> None:
+                if warp == name and lanes >> lane & 1:
+                    runs.append(first)
+
+            self._scan(lambda point: None, Look(frozenset(), passed=passed), first, end)
+            for start in (*(runs[-reach] for reach in (1, 4, 16, 64, 256) if reach <= len(runs)), first):
+                begins = self._line_begins(start, here)
+                if begins:
+                    return self._back_to(begins[-1], "step")
+        return self._back_to(None, "step")
+
+    def _line_begins(self, first: int, end: int) -> list[int]:
+        """The points from one to another at which a thread begins a line; not the first one, if it is not that of the launch."""
+        found: list[int] = []
         before: tuple[Any, ...] | None = None
 
-        def begins(point: Point) -> bool:
+        def see(point: Point) -> None:
             nonlocal before
-            if not self._is_focus(point) or point.op is None:
-                return False
-            last, before = before, self._line_of(point.op)
-            return before != last
+            if self._is_focus(point) and point.op is not None:
+                last, before = before, self._line_of(point.op)
+                if before != last and (last is not None or not first):
+                    found.append(point.step)
 
-        return self._back(begins, 1, "step")
+        self._scan(see, Look(frozenset(), self._focused), first, end)
+        return found
 
     def run_back(self) -> Stop:
         """Go back to the last breakpoint, watchpoint or error, or to the start."""
-        return self._back(self._stops_at, 1, "ended")
+        found: list[int] = []
+        crossed: list[int] = []
+
+        def see(point: Point) -> None:
+            if self._stops_at(point):
+                found.append(point.step)
+
+        def cross(first: int) -> bool:
+            crossed.append(first)
+            return False
+
+        for first, end in self._stretches():
+            self._scan(see, Look(frozenset(), crossed=cross if self.stops.watching else None), first, end)
+            last = found[-1] if found else -1
+            while crossed and last < crossed[-1]:
+                before = crossed.pop()
+                self._scan(see, Look(), max(before - 1, 0), min(before + self._stepper.longest, end))
+                last = max(last, found[-1] if found else -1)
+            if last >= 0:
+                return self._back_to(last, "ended")
+        return self._back_to(None, "ended")

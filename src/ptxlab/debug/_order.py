@@ -26,6 +26,10 @@ class OrderObserver(Observer):
     def blocked(self) -> None:
         """Only frozen warps could go on."""
 
+    @abstractmethod
+    def between_turns(self) -> None:
+        """No warp runs, and no operation performs."""
+
 
 class ChosenOrder(Scheduler):
     """Schedules warps as a plain launch does, as long as nothing is chosen.
@@ -46,6 +50,8 @@ class ChosenOrder(Scheduler):
 
     def is_frozen(self, warp: Warp) -> bool:
         """Whether a warp does not run."""
+        if not self.frozen and self.alone is None:
+            return False
         name = warp_name(warp)
         return name in self.frozen or self.alone not in (None, name)
 
@@ -85,12 +91,20 @@ class ChosenOrder(Scheduler):
         self._perform(self.pending.index(operation))
         self.running, self.performing = outer
 
+    @property
+    def _order_observer(self) -> OrderObserver:
+        observer = self.launch.observer
+        assert isinstance(observer, OrderObserver)
+        return observer
+
+    def _turn(self) -> bool:
+        self._order_observer.between_turns()
+        return super()._turn()
+
     def no_progress(self) -> None:
         if not self.held:
             super().no_progress()
-        observer = self.launch.observer
-        assert isinstance(observer, OrderObserver)
-        observer.blocked()
+        self._order_observer.blocked()
 
     # ------------------------------------------------------------------------------------------- the warp that runs is frozen
 

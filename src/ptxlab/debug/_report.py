@@ -40,7 +40,7 @@ class Stop:
     Attributes
     ----------
     reason : ``"step"``, ``"breakpoint"``, ``"watchpoint"``, ``"finding"``, ``"blocked"``, ``"exited"`` (the chosen thread), ``"chosen"``,
-        ``"start"``, ``"position"``, ``"interrupted"`` or ``"ended"``
+        ``"start"``, ``"position"``, ``"earlier access"``, ``"interrupted"`` or ``"ended"``
     position : to come back to
     event : what happens next: see `Event`
     cta, warp, lanes : who executes next, if it is an instruction
@@ -98,6 +98,7 @@ def describe(execution: Execution, stops: Stops, hits: list[Breakpoint], positio
     """The stop at the point where an execution stands; ``reason`` holds unless something else has stopped it."""
     point, launch = execution.point, execution.launch
     op, warp = point.op, point.warp
+    findings = stops.findings(point)
     if point.event is Event.ENDED:
         reason = "ended"
     elif point.interrupted:
@@ -106,6 +107,8 @@ def describe(execution: Execution, stops: Stops, hits: list[Breakpoint], positio
         reason = "breakpoint"
     elif point.changes:
         reason = "watchpoint"
+    elif findings and reason in ("step", "ended"):
+        reason = "finding"
     elif reason == "ended" or (reason == "step" and point.event in (Event.FINDING, Event.BLOCKED)):
         reason = point.event.value
     source = None if op is None else stops.sources.at(op.line)
@@ -122,7 +125,7 @@ def describe(execution: Execution, stops: Stops, hits: list[Breakpoint], positio
         "" if op is None else op.calls[-1][0] if op.calls else launch.program.name,
         tuple(each.number for each in hits),
         tuple(_change(change, stops) for change in point.changes),
-        point.finding,
+        findings[0] if findings else None,
         None if point.operation is None else execution.numbers[point.operation],
     )
 

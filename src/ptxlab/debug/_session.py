@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
 from ptxlab.debug._conditions import Expression
+from ptxlab.debug._execution import Look
 from ptxlab.debug._inspection import Focus
 from ptxlab.debug._memory import memory_bytes, tensor_words
-from ptxlab.debug._motion import Motion
 from ptxlab.debug._points import Choice, WarpName, refuse
 from ptxlab.debug._report import Stop
 from ptxlab.debug._stepper import Stepper
-from ptxlab.debug._stops import KINDS, Breakpoint, Stops, Watchpoint, find_warp
+from ptxlab.debug._stops import KINDS, Breakpoint, Stops, Watchpoint
+from ptxlab.debug.views.views import Views
 from ptxlab.engine import separate
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 
-class Session(Motion):
+class Session(Views):
     """Debugs a launch: `Kernel.prepare` or `ptxlab.read_bundle` give what it needs.
 
-    The kernel executes instruction by instruction in the NumPy back end, with the same bits and in the same order as a plain launch. The
-    race check and the check of operands do not run. Everything is deterministic: a `Position` can be saved and reached again. To go back,
-    the launch runs again from its start.
+    The kernel executes with the same bits and in the same order as in a plain launch: in compiled code, and instruction by instruction in
+    the NumPy back end where something may stop. `check` runs the checks of the launch. Everything is deterministic: a
+    `Position` can be saved and reached again. To go back, the launch returns to a snapshot and runs again from there.
 
     Parameters
     ----------
@@ -79,17 +80,20 @@ class Session(Motion):
         """End the session."""
         self._execution.close()
 
+    def interrupt(self) -> None:
+        """Let the launch stand still at its next point; for another thread, while it moves."""
+        self._execution.interrupt()
+
     # -------------------------------------------------------------------------------------------------------------- choices
 
     def _choose(self, action: str, warp: WarpName | None = None, operation: int = -1) -> Stop:
         step = self.point.step
         if self.result is not None:
             raise refuse("G104", "the launch has ended", fix="go back first")
-        for later in [at for at in self._choices if at >= step]:
-            del self._choices[later]
-        self._choices[step] = Choice(step, action, warp, operation)
+        kept = {at: choice for at, choice in self._choices.items() if at < step}
+        self._choose_all(kept | {step: Choice(step, action, warp, operation)})
         self._hits = []
-        self._execution.advance(lambda point: point.again)
+        self._execution.advance(lambda point: point.again, Look())
         return self._stop("chosen")
 
     def freeze(self) -> Stop:
@@ -127,7 +131,7 @@ class Session(Motion):
         old = self.focus
         x, y, z = (*(old.cta if cta is None else cta), 0, 0)[:3]
         self.focus = Focus((x, y, z), old.warp if warp is None else warp, old.lane if lane is None else lane)
-        found = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        found = self._execution.find((self.focus.cta, self.focus.warp))
         if found is None or not 0 <= self.focus.lane < 32 or not found.threads >> self.focus.lane & 1:
             wrong, self.focus = self.focus, old
             raise refuse("G103", f"{wrong} is not resident: it has ended or not started, or there is none", fix="choose one of `warps`")
@@ -159,7 +163,8 @@ class Session(Motion):
         self.stops.place(self._stepper.program.ops)
         if hits > 1 and self.point.step:
             focus = self.focus
-            self._travel(self.point.step)
+            self._execution.snapshots.forget_from(0)
+            self._travel(self.point.step, anew=True)
             self.focus = focus
         return made
 

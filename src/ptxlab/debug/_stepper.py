@@ -1,4 +1,4 @@
-"""The NumPy back end as a debugger runs it: it says before each instruction which lanes arrive there."""
+"""How a debugger executes a program: compiled code where nobody looks, and the NumPy back end where someone may stop."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from ptxlab.debug._findings import ends_threads
 from ptxlab.engine import Context, Executable, Program, Status, Word
 from ptxlab.engine.llvm.entry_points import Node
+from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.reference.interpreter import Interpreter, Warp
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
     from ptxlab.isa.operands import Op
+    from ptxlab.machine.warp.warp import Warp as MachineWarp
 
 __all__ = ["Stepper"]
 
+_PC, _FUEL, _MASK, _INFO, _ACTIVE = (int(word) for word in (Word.PC, Word.FUEL, Word.MASK, Word.INFO, Word.ACTIVE))
+
 
 class Stepper(Interpreter):
-    """Executes op by op.
+    """Executes node by node: whole nodes in compiled code, or op by op, when it says before each op which lanes arrive there.
 
     Lanes that have arrived at an instruction and could not execute it, because their warp was frozen there or because they wait for
     other lanes, arrive there only once. What each instruction writes is noted, so that registers without a value can be told.
@@ -28,21 +33,91 @@ class Stepper(Interpreter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.executable = Executable(program, backend="numpy", interpreter=self)
+        self._compiled = Executable(program)
+        self._nodes_at = {node.start: node for node in self.nodes.nodes}
+        self.longest = max(node.stop - node.start for node in self.nodes.nodes)
+        self._always = frozenset(op.index for op in program.ops if self._ends_lanes(op) or self._reports(op))
+        self.look_at(frozenset())
+
+    @staticmethod
+    def _ends_lanes(op: Op) -> bool:
+        """Whether some lanes may exit at an op while others go on."""
+        return op.guard is not None and ends_threads(op)
+
+    def _reports(self, op: Op) -> bool:
+        """Whether compiled code may report undefined bits at an op, and go on."""
+        return any(self.program.registers[register].shadow >= 0 for register in observed_registers(self.program, op))
 
     def begin(self, execution: Execution) -> None:
         """Run for an execution from now on."""
         self._execution = execution
-        self._arrived: dict[tuple[int, int], int] = {}
+        self.arrived: dict[tuple[int, int], int] = {}
         """By the address of a context and the index of an op: the lanes that have arrived and not executed it."""
         self._writes: Callable[[], None] | None = None
 
+    def look_at(self, ops: frozenset[int]) -> None:
+        """Execute the nodes of these ops op by op."""
+        nodes = self.nodes
+        self._looked_at = frozenset(nodes.starts[nodes.at(index)] for index in ops | self._always)
+        self._run_compiled = self._compiled.run_up_to(self._looked_at)
+
+    # ------------------------------------------------------------------------------------------------------------ both ways
+
     def run(self, context: Context) -> Status:
-        status = super().run(context)
+        warp = self._execution.order.current
+        assert warp is not None
+        words = warp.words
+        while True:
+            pc = words[_PC]
+            node = self._nodes_at.get(pc)
+            skipped = self._execution.skippable(warp) if node is not None and self._may_skip(warp, pc) else 0
+            if node is not None and skipped >= node.stop - node.start:
+                status = self._skip(warp, skipped)
+            else:
+                status = self._step(context)
+            if status is not None:
+                return status
+
+    def _may_skip(self, warp: MachineWarp, pc: int) -> bool:
+        if pc in self._looked_at or self._execution.order.is_frozen(warp):
+            return False
+        return not self.arrived or (warp.context.address, pc) not in self.arrived
+
+    def _skip(self, warp: MachineWarp, most: int) -> Status | None:
+        """Execute whole nodes in compiled code, not more than ``most`` instructions; None if the run goes on at PC."""
+        words = warp.words
+        fuel, mask = words[_FUEL], words[_MASK]
+        granted = max(min(fuel, most - self.longest + 1, self._execution.longest_run), 1)
+        words[_FUEL] = granted
+        status = self._run_compiled(warp.context)
+        used = granted - words[_FUEL]
+        words[_FUEL] = fuel - used
+        if status is None or status is Status.FUEL or status is Status.YIELD:
+            self._execution.skip(warp, used, mask, None, 0)
+            head = status is not None and self._nodes_at[words[_PC]].head
+            return status if head and (status is Status.YIELD or fuel <= used) else None
+        index = words[_INFO]
+        if status is Status.CONVERGE or status is Status.FAULT:
+            used -= self.behind(index)
+        if status is Status.CONVERGE:
+            self._stays(warp.context.address, index, words[_MASK])
+        self._execution.skip(warp, used, mask, self.program.ops[index], words[_ACTIVE])
+        return status
+
+    def behind(self, index: int) -> int:
+        """How many instructions of a node stand behind one, and have been counted before they execute."""
+        return self.nodes.nodes[self.nodes.at(index)].stop - index - 1
+
+    def _step(self, context: Context) -> Status | None:
+        """Execute up to the end of a node op by op; None if the run goes on at PC."""
+        status = self.run_node(context)
         if status is Status.CONVERGE:
             self._stays(context.address, int(context.words[Word.INFO]), int(context.words[Word.MASK]))
             self._writes = None
         self._note_writes()
         return status
+
+    # --------------------------------------------------------------------------------------------------------------- op by op
 
     def arrive(self, warp: Warp, node: Node, op: Op) -> None:
         self._note_writes()
@@ -52,7 +127,9 @@ class Stepper(Interpreter):
         if order.is_frozen(order.current):
             self._leave(warp, node, op)
         executing = self.executing(warp, op)
-        waited = self._arrived.pop((address, op.index), 0)
+        waited = self.arrived.pop((address, op.index), 0)
+        if waited & ~converged:
+            self.arrived[address, op.index] = waited & ~converged
         self._execution.arrive(op, executing, converged, again=not converged & ~waited)
         if order.is_frozen(order.current):
             self._stays(address, op.index, converged)
@@ -72,7 +149,7 @@ class Stepper(Interpreter):
             self._writes = None
 
     def _stays(self, address: int, index: int, lanes: int) -> None:
-        self._arrived[address, index] = self._arrived.get((address, index), 0) | lanes
+        self.arrived[address, index] = self.arrived.get((address, index), 0) | lanes
 
     def _leave(self, warp: Warp, node: Node, op: Op) -> NoReturn:
         """End the turn of a warp that has been frozen, before the instruction."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -9,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxlab.debug._conditions import Expression
+from ptxlab.debug._findings import CheckFinding
 from ptxlab.debug._memory import memory_bytes, shared_offset, tensor_words
-from ptxlab.debug._points import Author, Change, DebugError, Event, Point, WarpName, refuse, warp_name
+from ptxlab.debug._points import Author, Change, DebugError, Event, Point, refuse
 from ptxlab.debug._registers import one_register, special_values
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.ptx import SourceMap
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
+    from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.operands import Op
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["KINDS", "Breakpoint", "Stops", "Watchpoint", "find_warp", "read_value"]
+__all__ = ["KINDS", "Breakpoint", "Stops", "Watchpoint", "read_value"]
 
 KINDS = ("line", "source", "function", "instruction", "finding")
 
@@ -82,7 +86,7 @@ class Watchpoint:
                 return tensor_words(cta, *self.place).tobytes()
         except DebugError:
             return None
-        warp = find_warp(execution, (self.cta, self.warp))
+        warp = execution.find((self.cta, self.warp))
         name, lane = self.place
         found = None if warp is None else one_register(execution, warp, name, None)
         return None if found is None else found.raw[lane] if found.undefined[lane] == 0 else None
@@ -99,11 +103,6 @@ class Watchpoint:
         first, size = self.place
         reach = sum(1 << lane for lane, at in enumerate(starts) if at < first + size and at + native.size > first)
         return author.mask & reach or author.mask
-
-
-def find_warp(execution: Execution, name: WarpName) -> Warp | None:
-    """A warp by name, if its CTA is resident."""
-    return next((w for cta in execution.launch.resident for w in cta.warps if warp_name(w) == name), None)
 
 
 def read_value(execution: Execution, warp: Warp, op: Op | None, lane: int, name: str) -> Any:
@@ -127,12 +126,14 @@ class Stops:
     ----------
     breakpoints, watchpoints : by number
     counts : by breakpoint, how often it has been hit in this execution
+    found : what checks find, by the number of the point
     """
 
     sources: SourceMap
     breakpoints: dict[int, Breakpoint] = field(default_factory=dict)
     watchpoints: dict[int, Watchpoint] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
+    found: dict[int, list[CheckFinding]] = field(default_factory=dict)
     _seen: dict[int, Any] = field(default_factory=dict)
     _last: int = 0
     _begins: dict[int, list[Breakpoint]] = field(default_factory=dict)
@@ -142,14 +143,30 @@ class Stops:
         self._last += 1
         return self._last
 
-    def begin(self) -> None:
-        """Count anew: an execution starts."""
-        self.counts, self._seen = {}, {}
-
     def watch(self, watchpoint: Watchpoint, execution: Execution) -> None:
         """Watch a value from now on."""
         self.watchpoints[watchpoint.number] = watchpoint
         self._seen[watchpoint.number] = watchpoint.read(execution)
+
+    @contextmanager
+    def set_aside(self, ops: list[Op]) -> Iterator[None]:
+        """Leave all out for a while; what is set meanwhile is forgotten."""
+        kept = dict(self.breakpoints), dict(self.watchpoints), dict(self.found)
+        self._replace(ops, {}, {}, {})
+        try:
+            yield
+        finally:
+            self._replace(ops, *kept)
+
+    def _replace(
+        self, ops: list[Op], breakpoints: dict[int, Breakpoint], watchpoints: dict[int, Watchpoint], found: dict[int, list[CheckFinding]]
+    ) -> None:
+        for each in (self.breakpoints, self.watchpoints, self.found):
+            each.clear()
+        self.breakpoints.update(breakpoints)
+        self.watchpoints.update(watchpoints)
+        self.found.update(found)
+        self.place(ops)
 
     def can_reach(self, each: Breakpoint, ops: list[Op]) -> bool:
         """Whether a breakpoint can stop anywhere."""
@@ -181,6 +198,16 @@ class Stops:
         """Whether an instruction is the first of its function's body, of one call."""
         return op.index == min(o.index for o in ops if o.calls == op.calls)
 
+    @property
+    def places(self) -> frozenset[int]:
+        """The instructions at which a breakpoint may stop."""
+        return frozenset(self._begins)
+
+    @property
+    def watching(self) -> bool:
+        """Whether some value is watched."""
+        return any(watch.enabled for watch in self.watchpoints.values())
+
     def is_at(self, op: Op, where: str) -> bool:
         """Whether an instruction belongs to a line of the source, ``file:line``; the file may be given without its folder."""
         name, _, line = where.rpartition(":")
@@ -198,19 +225,20 @@ class Stops:
                 found.append(Change(number, before, value, author))
         return found
 
+    def findings(self, point: Point) -> list[Diagnostic]:
+        """What is found at a point."""
+        own = [] if point.finding is None else [point.finding]
+        return own + [each.finding for each in self.found.get(point.step, ())]
+
     def hit(self, execution: Execution, point: Point) -> list[Breakpoint]:
         """The breakpoints that stop at a point; counts their hits."""
         if point.again:
             return []
-        if point.event is Event.FINDING:
-            assert point.finding is not None
-            code = point.finding.code
-            reached = [b for b in self.breakpoints.values() if b.kind == "finding" and code.startswith(b.where)]
-        elif point.event is Event.INSTRUCTION and point.mask:
+        codes = [finding.code for finding in self.findings(point)]
+        reached = [b for b in self.breakpoints.values() if b.kind == "finding" and any(code.startswith(b.where) for code in codes)]
+        if point.event is Event.INSTRUCTION and point.mask:
             assert point.op is not None
-            reached = self._begins.get(point.op.index, [])
-        else:
-            return []
+            reached += self._begins.get(point.op.index, [])
         found = []
         for each in reached:
             if each.enabled and self._holds(execution, each, point):

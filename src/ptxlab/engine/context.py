@@ -131,9 +131,11 @@ class Word(IntEnum):
     """in, of counted programs: address of what the last accesses of each op have cost (`support.counters`)"""
     TRACE = 55
     """in/out, of counted programs: address where the index of the next node is noted, 32 bits each (`support.counters`); 0 if none is"""
+    WRITTEN = 56
+    """in, of stepped programs: address of uint32 for each register: the lanes in which something has written it"""
 
 
-WORDS = 56
+WORDS = 57
 NO_SOURCE = 1
 """In place of an address where zeros have been written for what was not read."""
 

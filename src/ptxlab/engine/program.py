@@ -191,6 +191,8 @@ class Program:
     """Whether compiled code notes accesses and fences for observers."""
     counted: bool = False
     """Whether compiled code counts executions, and what accesses of shared and global memory cost (`ptxlab.engine.support.counters`)."""
+    stepped: bool = False
+    """Whether a debugger executes it (`ptxlab.engine.separate`)."""
 
     @property
     def tracked(self) -> bool:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import Diagnostic, Place, render_report
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed, Replay
 
 __all__ = [
+    "Debugger",
     "Inspector",
     "LaunchRecord",
     "Session",
@@ -123,6 +124,17 @@ Inspector = Callable[["Replay", Result], Iterable[Diagnostic]]
 """Looks at a launch that has ended: at what it was started with, and at its result."""
 
 
+class Debugger(Protocol):
+    """Debugs launches of a program."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the next launch may be debugged."""
+
+    def __call__(self, replay: Replay, result: Result, /) -> None:
+        """Debug a launch that has ended, if that is wanted."""
+
+
 @dataclass(slots=True)
 class Session:
     """A run: one device, its launches and all that they found.
@@ -135,6 +147,7 @@ class Session:
     report : called with every finding; default: the findings of each launch are written to standard error
     keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle of each launch
     inspectors : called with each launch that ran to its end, and kept its inputs; their findings are recorded with those of the launch
+    debugger : called with each launch that kept its inputs, whether it ran to its end or not
     arrays : the arrays of the launches that the program makes now, where an adapter knows them
     progress : called with the name and the number of a kernel's launch; gives what shows the progress of the launch, until it has ended
     asked : the launches that the program has asked for
@@ -145,6 +158,7 @@ class Session:
     report: Callable[[Diagnostic], None] | None = None
     keep: Path | None = None
     inspectors: list[Inspector] = field(default_factory=list)
+    debugger: Debugger | None = None
     arrays: tuple[Placed, ...] = ()
     progress: Callable[[str, int], AbstractContextManager[Progress]] | None = None
     asked: int = 0
@@ -166,8 +180,9 @@ class Session:
 
     @property
     def keeps_inputs(self) -> bool:
-        """Whether launches keep their inputs: because a setting says so, or for the inspectors."""
-        return self.settings.keep_inputs or bool(self.inspectors)
+        """Whether launches keep their inputs: because a setting says so, for the inspectors, or for the debugger."""
+        debugged = self.debugger is not None and self.debugger.wanted
+        return self.settings.keep_inputs or bool(self.inspectors) or debugged
 
     def launch_options(self) -> dict[str, Any]:
         """Return the keyword arguments for `ptxlab.Kernel.launch`."""
@@ -210,6 +225,8 @@ class Session:
         listed = list(result.diagnostics)
         if result.completed and result.replay is not None:
             listed += [d for inspector in self.inspectors for d in inspector(result.replay, result)]
+        if self.debugger is not None and result.replay is not None:
+            self.debugger(result.replay, result)
         found = [launched_at(d, site) for d in listed]
         if self.keep is not None:
             self._keep(self.keep, kernel, result, bool(found))

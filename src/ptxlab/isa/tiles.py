@@ -312,9 +312,17 @@ class Product(ABC):
     def codes(self, operand: str) -> Codes:
         """The elements of ``"a"`` [m, stored k] or ``"b"`` [n, k] as the instruction takes them, in unsigned numbers."""
 
+    def scale_factors(self, operand: str) -> tuple[str, Codes] | None:
+        """The scale factors of ``"a"`` [m, factors] or ``"b"`` [n, factors], and their type; None without block scaling."""
+        return None
+
+    def metadata(self) -> Codes | None:
+        """The sparsity metadata [m, chunks of k] of a sparse A, as codes of 4 bits."""
+        return None
+
     @abstractmethod
     def read_d(self) -> Codes:
-        """The bits of D [m, n], after the product."""
+        """The bits of D [m, n] as they are now."""
 
     @abstractmethod
     def write_d(self, bits: Codes) -> None:

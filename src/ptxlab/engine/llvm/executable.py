@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +69,28 @@ class Executable:
                 found: Status = _STATUS[status]
                 return found
             self._compile(int(context.words[_PC]))
+
+    def run_up_to(self, starts: Collection[int]) -> Callable[[Context], Status | None]:
+        """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there."""
+        left_out = list(starts)
+        table = self._table.copy()
+        table[left_out] = 0
+
+        def run(context: Context) -> Status | None:
+            while True:
+                status = self._dispatch(context.address, table.ctypes.data)
+                if status != _COMPILE:
+                    found: Status = _STATUS[status]
+                    return found
+                pc = int(context.words[_PC])
+                if pc in starts:
+                    return None
+                if not self._table[pc]:
+                    self._compile(pc)
+                table[:] = self._table
+                table[left_out] = 0
+
+        return run
 
     def new_frame(self) -> NDArray[np.uint8]:
         """A zeroed register file for one warp, 64-byte aligned, with the program's constants and undefined bits in place."""

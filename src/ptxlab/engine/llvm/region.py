@@ -54,7 +54,8 @@ class Region:
         hosts = self.code.stack("[32 x i64]", align=64)
         self.caller = Caller(self.code, program, self.context, hosts)
         self.module.helpers = self.caller.used
-        self.inside = {nodes.nodes[n].start for n in numbers}
+        self.inside = set() if program.stepped else {nodes.nodes[n].start for n in numbers}
+        """Nodes that are entered without a look at the table of regions."""
         self.arrivals: dict[int, None] = {}
         self.frame = Value(self.code, "ptr", "null")
 
@@ -149,6 +150,9 @@ class Region:
     def live_behind(self, node: Node) -> dict[int, set[int]]:
         """For the last op of each run of inline ops, the registers needed after it."""
         program = self.program
+        if program.stepped:
+            everything = set(range(len(program.registers)))
+            return dict.fromkeys(range(node.start, node.stop), everything)
         block = program.blocks[node.block]
         live = set(members(program.live_out[node.block], program.crossing))
         found: dict[int, set[int]] = {}
@@ -194,6 +198,7 @@ class Region:
             native = self.program.natives[op.index]
             bits.perform(op, native, mask, self.check)
             self.caller.emit(op, native, self.frame, mask, self.check)
+            self.note_writes(op, mask)
             if self.program.mirrored:
                 bits.mirror(op, native, mask, self.check)
             return False
@@ -203,9 +208,17 @@ class Region:
         if op.row.flow is None:
             bits.define(op, mask)
         bits.keep(op, None, mask)
+        self.note_writes(op, mask)
         self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True
+
+    def note_writes(self, op: Op, mask: Value) -> None:
+        """Note for a debugger in which lanes an op writes its registers."""
+        if self.program.stepped:
+            for register in self.program.writes[op.index]:
+                place = self.context.pointer(Word.WRITTEN).at(4 * register)
+                place.store(place.load("i32") | mask)
 
     # ---------------------------------------------------------------------------------------------------------- control
 

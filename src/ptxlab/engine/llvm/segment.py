@@ -61,6 +61,8 @@ class Segment:
         self.values: dict[int, Any] = {}
         self.old: dict[int, Any] = {}
         self.dirty: dict[int, None] = {}
+        self.written: dict[int, Value | None] = {}
+        """Of stepped programs: the lanes in which a register is written; None for all that run."""
         self.shadows: dict[int, Any] = {}
         self.origins: dict[int, Value] = {}
         self.dirty_shadows: dict[int, None] = {}
@@ -146,6 +148,8 @@ class Segment:
             if old is None:
                 old = self.load_row(register)
             self.store(info.offset, info.bits, new, old)
+        if self.program.stepped:
+            self.note_writes()
         written = [register for register in self.dirty_shadows if register in live and self.program.registers[register].offset >= 0]
         for row, bits, end in self.ranges.written(written):
             self.store(row, bits, end, self.load(row, bits))
@@ -153,6 +157,14 @@ class Segment:
             info = self.program.registers[register]
             self.store(info.shadow, info.bits, self.shadows[register], self.load(info.shadow, info.bits))
             self.store(info.origin, 32, self.origins[register], self.load(info.origin, 32))
+
+    def note_writes(self) -> None:
+        """Note for a debugger in which lanes registers have been written."""
+        rows, kind = self.context.pointer(Word.WRITTEN), f"i{self.width}"
+        for register, lanes in self.written.items():
+            place = rows.at(self.index * (self.width // 8)).at(4 * register)
+            new = self.mask if lanes is None else self.mask & lanes
+            place.store(place.load(kind, align=1) | new.cast(kind), align=1)
 
     def put_lanes(self, pointer: Value, new: Value, old: Value) -> None:
         """Merge a chunk into a lane mask."""
@@ -262,6 +274,8 @@ class Segment:
                 value = guard.select(value, old.cast(value.type))
         self.values[operand.index] = value
         self.dirty[operand.index] = None
+        before = self.written.get(operand.index, guard)
+        self.written[operand.index] = None if guard is None or before is None else before | guard
 
     # ------------------------------------------------------------------------------------------------------------- ops
 

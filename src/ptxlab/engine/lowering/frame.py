@@ -214,14 +214,17 @@ def mirrored(program: Program, observed_loads: frozenset[int]) -> Program:
 
 
 def separate(program: Program) -> Program:
-    """The same program, in which every register keeps its value: rows are not shared. No compiled code of it is kept."""
+    """The same program for a debugger: every register keeps its value, and compiled code can be left before every node.
+
+    Rows are not shared, compiled code writes all of them, and notes which lanes have been written.
+    """
     end = align_up(program.frame_bytes, 128)
     registers = []
     for info in program.registers:
         if not info.special:
             info, end = replace(info, offset=end), align_up(end + row_bytes(info.bits), 128)
         registers.append(info)
-    return replace(program, registers=registers, frame_bytes=end, digest="")
+    return replace(program, registers=registers, frame_bytes=end, stepped=True, digest=program.digest and program.digest + " stepped")
 
 
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:

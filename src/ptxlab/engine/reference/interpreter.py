@@ -227,13 +227,18 @@ class Interpreter:
 
     def run(self, context: Context) -> Status:
         """Run the converged lanes that the context describes until they must stop."""
-        warp = Warp(self.program, context)
-        pc = warp.word(Word.PC)
+        while True:
+            status = self.run_node(context)
+            if status is not None:
+                return status
+
+    def run_node(self, context: Context) -> Status | None:
+        """Run them to the end of a node; None if they go on at PC."""
         try:
-            while True:
-                pc = self._node(warp, pc)
+            context.words[Word.PC] = self._node(Warp(self.program, context), int(context.words[Word.PC]))
         except Stop as stop:
             return stop.status
+        return None
 
     def arrive(self, warp: Warp, node: Node, op: Op) -> None:
         """Called before each op; a debugger overrides it."""

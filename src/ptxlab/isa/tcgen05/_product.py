@@ -79,6 +79,25 @@ class TensorProduct(Product):
                 found[unit.part] = plan.share_of_b(ctas[unit.holder].shared)[unit.first : unit.first + unit.columns]
         return np.concatenate([found[number] for number in sorted(found)])
 
+    def scale_factors(self, operand: str) -> tuple[str, Codes] | None:
+        """Those of A are in the tensor memory of the CTA that computes the rows; those of B in that of each CTA."""
+        scaling = self._plan.scaling
+        if scaling is None:
+            return None
+        holders = [self._group.ctas[unit.cta] for unit in self._first_units()] if operand == "a" else self._group.ctas[:1]
+        return scaling.type, np.concatenate([scaling.factors(operand, cta.tensor.words) for cta in holders])
+
+    def metadata(self) -> Codes | None:
+        """Read from tensor memory, of each CTA for its rows."""
+        plan = self._plan
+        if not plan.metadata:
+            return None
+        return np.concatenate([plan.metadata[unit.bank].read(self._group.ctas[unit.cta].tensor.words) for unit in self._first_units()])
+
+    def _first_units(self) -> list[Unit]:
+        """A unit of each CTA."""
+        return list({unit.cta: unit for unit in reversed(self._plan.units)}.values())[::-1]
+
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[context.Cta, NDArray[np.intp]], ...]:
         """The bytes of the chunks that hold the row."""
         unit, row, column = self._unit(line, 0) if operand == "a" else self._unit(0, line)

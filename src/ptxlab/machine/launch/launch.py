@@ -86,6 +86,7 @@ class Launch:
         self.grid_of_clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
         self._order = range(prod(self.grid_of_clusters)) if options.clusters is None else sorted(options.clusters)
         self._next = 0
+        self._begun = False
         self._clusters = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
@@ -338,11 +339,13 @@ class Launch:
         return self.device.memory.view(address, size)
 
     def run(self) -> None:
-        """Run the launch to its end."""
-        if self.options.progress is not None:
-            self.options.progress(0, self.total_ctas)
-        if "register" in self.options.checks:
-            self.reports.early_uses()
+        """Run the launch to its end, from its start or from where it stands."""
+        if not self._begun:
+            self._begun = True
+            if self.options.progress is not None:
+                self.options.progress(0, self.total_ctas)
+            if "register" in self.options.checks:
+                self.reports.early_uses()
         self.scheduler.run()
         self.observations.finish()
         if self.additions is not None:

@@ -32,7 +32,7 @@ from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.observe.observer import Uses
+    from ptxlab.machine.observe.observer import EarlierAccess, Uses
 
 __all__ = ["LaunchEnded", "Reports"]
 
@@ -141,7 +141,17 @@ class Reports:
 
     # ------------------------------------------------------------------------------------------------------- findings
 
-    def add(self, code: str, message: str, op: Op | None = None, *, once: bool = False, part: int = 0, **fields: Any) -> None:
+    def add(
+        self,
+        code: str,
+        message: str,
+        op: Op | None = None,
+        *,
+        once: bool = False,
+        part: int = 0,
+        earlier: EarlierAccess | None = None,
+        **fields: Any,
+    ) -> None:
         """Keep a finding if the check that it belongs to was asked for; ``once`` in a launch, or once for each instruction and ``part``."""
         if code[0] not in self._letters:
             return
@@ -149,13 +159,13 @@ class Reports:
         if key in self._found:
             self._times[key] += 1
         elif len(self._found) < _MOST:
-            self._keep(key, self.make(code, message, op, **fields))
+            self._keep(key, self.make(code, message, op, **fields), op, earlier)
 
-    def _keep(self, key: tuple[str, int, int], finding: Diagnostic) -> None:
+    def _keep(self, key: tuple[str, int, int], finding: Diagnostic, op: Op | None, earlier: EarlierAccess | None = None) -> None:
         self._found[key] = finding
         self._times[key] = 1
         if self._launch.observer is not None:
-            self._launch.observer.reported(finding)
+            self._launch.observer.reported(finding, op, earlier)
 
     def review(self, uses: Uses) -> None:
         """Forget findings about values that nothing uses; say what uses the others."""
@@ -223,7 +233,7 @@ class Reports:
         """Keep a finding and end the launch."""
         key = (code, -1 if op is None else op.index, 0)
         self._found.pop(key, None)
-        self._keep(key, self.make(code, message, op, **fields))
+        self._keep(key, self.make(code, message, op, **fields), op)
         raise LaunchEnded
 
     def misused(self, misuse: Misuse) -> NoReturn:

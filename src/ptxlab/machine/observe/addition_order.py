@@ -7,7 +7,6 @@ for nothing orders them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +50,7 @@ class Additions:
         self._launch = launch
         self._ops = ops
         self.table: NDArray[np.uint64] = np.zeros((SLOTS + len(launch.program.ops), ROW_BYTES // 8), np.uint64)
-        self._operations = count(_FIRST_OPERATION)
+        self._next_agent = _FIRST_OPERATION
 
     def forget(self, memory: U8) -> None:
         """Memory begins a new life."""
@@ -61,7 +60,8 @@ class Additions:
 
     def watched(self, op: Op, dtype: np.dtype[Any], widen: Callable[[NDArray[Any]], NDArray[Any]], add: Callable[[U8, U8], None]) -> Any:
         """Return ``combine``, an addition, extended to record what it adds; ``widen`` converts elements to numbers."""
-        agent = next(self._operations)
+        agent = self._next_agent
+        self._next_agent += 1
 
         def combine(target: U8, source: U8) -> None:
             wide = target.view(dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ptxlab._observers import PROFILER, PROVIDERS, TRACE
 from ptxlab.diagnostics import Diagnostic
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = [
+    "EarlierAccess",
     "Observer",
     "Profiling",
     "Tracing",
@@ -38,6 +39,14 @@ __all__ = [
 
 Uses: TypeAlias = "Mapping[tuple[str, int], Op | None]"
 """By code and instruction of a finding the op that uses the value it is about; None if nothing does."""
+
+
+class EarlierAccess(NamedTuple):
+    """The first of two accesses that a finding is about: the instruction, the coordinates of the CTA and the warp that executed it."""
+
+    op: Op
+    cta: tuple[int, int, int]
+    warp: int
 
 
 class Observer:
@@ -104,8 +113,8 @@ class Observer:
     def acquired(self, barrier: Any) -> None:
         """The running warp has observed that a phase of an mbarrier is complete."""
 
-    def reported(self, finding: Diagnostic) -> None:
-        """A finding has been made, for the first time in the launch."""
+    def reported(self, finding: Diagnostic, op: Op | None, earlier: EarlierAccess | None) -> None:
+        """A finding has been made at an instruction, for the first time in the launch; of two accesses, ``earlier`` is the other one."""
 
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         """Return which descriptor would read a matrix operand that this one cannot read; "" if it is not known."""

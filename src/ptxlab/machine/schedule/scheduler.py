@@ -65,7 +65,7 @@ class Scheduler:
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
-        self._slices = 0
+        self._turns = self._slices = 0
         self._seen = -1
         self._watch = Watch(launch)
         self._outside = launch.options.outside
@@ -187,41 +187,45 @@ class Scheduler:
     # --------------------------------------------------------------------------------------------------------- main loop
 
     def run(self) -> None:
-        """Run the launch to its end; a fault, a hang or an overrun raises."""
+        """Run the launch to its end, from where it stands; a fault, a hang or an overrun raises."""
+        if self._random is not None and not self._turns:
+            while self.launch.start_cluster():
+                pass
+        try:
+            while self._turn():
+                pass
+        except Misuse as misuse:
+            self.launch.reports.misused(misuse)
+
+    def _turn(self) -> bool:
+        """Let the next warp run, or make some other progress; False at the end of the launch."""
         launch = self.launch
         ready = self.ready
         chance = self._random
-        if chance is not None:
-            while launch.start_cluster():
-                pass
-        turns = 0
-        try:
-            while True:
-                if chance is not None and self.pending and chance.random() < 0.3:
-                    self.perform_one()
-                if ready:
-                    if chance is not None:
-                        ready.rotate(-chance.randrange(len(ready)))
-                    warp = ready.popleft()
-                    warp.queued = False
-                    self.current = warp
-                    used_up = self._run_warp(warp)
-                    self.current, self.last = None, warp
-                    turns += 1
-                    if not turns & 31:
-                        self._poll()
-                        if self._outside is not None:
-                            self._outside.turn()
-                    if used_up:
-                        self._slice_used_up()
-                    if self.instructions > self.budget and not self._wait_outside(0):
-                        launch.reports.over_budget()
-                elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
-                    if not launch.resident:
-                        return
-                    self.no_progress()
-        except Misuse as misuse:
-            launch.reports.misused(misuse)
+        if chance is not None and self.pending and chance.random() < 0.3:
+            self.perform_one()
+        if ready:
+            if chance is not None:
+                ready.rotate(-chance.randrange(len(ready)))
+            warp = ready.popleft()
+            warp.queued = False
+            self.current = warp
+            used_up = self._run_warp(warp)
+            self.current, self.last = None, warp
+            self._turns += 1
+            if not self._turns & 31:
+                self._poll()
+                if self._outside is not None:
+                    self._outside.turn()
+            if used_up:
+                self._slice_used_up()
+            if self.instructions > self.budget and not self._wait_outside(0):
+                launch.reports.over_budget()
+        elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
+            if not launch.resident:
+                return False
+            self.no_progress()
+        return True
 
     def _slice_used_up(self) -> None:
         """Look for other progress, or a hang, when all warps have used up their slices since the last progress."""

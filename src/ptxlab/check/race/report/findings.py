@@ -25,6 +25,7 @@ from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
 from ptxlab.machine.memory.mirror import WRITE_IT
+from ptxlab.machine.observe.observer import EarlierAccess
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -238,6 +239,7 @@ class Findings(LifetimeFindings):
                 self._agent_text(later, place.lanes),
                 source=self._launch.reports.place(earlier.op)[2],
                 elements=place.elements,
+                first=self._earlier(earlier),
                 once=True,
                 part=place.found.proxy_row,
             )
@@ -300,6 +302,7 @@ class Findings(LifetimeFindings):
             f"lanes {lane_text(who)} of {owner}",
             "none: program order is that of one thread",
             elements=elements_of(found, *granules(found, addresses)),
+            first=EarlierAccess(first, warp.cta.ctaid, warp.warp_id),
         )
 
     # ---------------------------------------------------------------------------------------------------------- words
@@ -336,7 +339,7 @@ class Findings(LifetimeFindings):
             order = "execution order: the earlier access is complete for this warp's ordinary accesses"
         elif owner is agent:
             order = "program order of one warp only"
-        self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source, place.elements)
+        self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source, place.elements, self._earlier(earlier))
         if code in ("X108", "X109") and not waited:
             self._launch.reports.lacks_wait(earlier.op, code, later.op)
         return code

@@ -9,6 +9,7 @@ from ptxlab.check.race.report._messages import completion_of, join_of
 from ptxlab.check.race.report.pairs import PairFindings
 from ptxlab.isa.effects import Completion, MbarrierArrive, MbarrierWait
 from ptxlab.isa.operands import Op
+from ptxlab.machine.observe.observer import EarlierAccess
 
 __all__ = ["LifetimeFindings"]
 
@@ -75,6 +76,7 @@ class LifetimeFindings(PairFindings):
             agent.cta,
             use.agent.describe(),
             agent.describe(),
+            first=EarlierAccess(use.op, use.agent.cta.ctaid, use.agent.warp),
         )
 
     def arrived_twice(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
@@ -111,4 +113,5 @@ class LifetimeFindings(PairFindings):
             agent.cta,
             f"{made.agent.describe()}: {self._line_text(made.op)}",
             agent.describe(),
+            first=EarlierAccess(made.op, made.agent.cta.ctaid, made.agent.warp),
         )

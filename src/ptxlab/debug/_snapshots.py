@@ -1,0 +1,232 @@
+"""Snapshots: what all objects of a launch hold at a moment, so that the same objects can hold it again.
+
+Handlers keep views of memory and functions that refer to barriers and warps. So nothing is copied for later use in place of the original:
+the objects stay, and their contents are put back.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from types import BuiltinFunctionType, CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Snapshot", "Snapshots"]
+
+_CHUNK = 1 << 16
+"""Bytes of memory that are kept together: those that do not change are shared with the snapshot before."""
+_MOST, _MOST_BYTES = 64, 1 << 30
+"""How many snapshots are kept, and how many bytes of memory."""
+_DISTANCE, _COSTS = 0.05, 10
+"""Seconds of execution between two snapshots: so many, and so many times what one costs."""
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, type, Enum, np.generic, np.dtype, ModuleType)
+_CONSTANT = (
+    *("diagnostics", "tables", "native", "formats", "layout", "numerics", "descriptors", "ptx"),
+    *("engine.program", "engine.llvm", "isa.operands", "isa.catalogue"),
+)
+"""What objects of these packages and modules hold does not depend on what a launch has done."""
+
+
+class Snapshot:
+    """What objects hold, and all that they refer to.
+
+    Parameters
+    ----------
+    roots : the objects
+    apart : objects that are left as they are
+    before : another snapshot, which shares memory that is the same
+    step : the number of the last point before it
+    attributes : for the caller: what an object among those apart refers to
+
+    Examples
+    --------
+    >>> memory, queue = np.zeros(3, np.uint8), [1]
+    >>> kept = Snapshot([queue, memory])
+    >>> memory[:] = 7
+    >>> queue.append(memory)
+    >>> kept.restore()
+    >>> memory.tolist(), queue
+    ([0, 0, 0], [1])
+    """
+
+    def __init__(
+        self,
+        roots: Iterable[Any],
+        apart: Iterable[Any] = (),
+        before: Snapshot | None = None,
+        step: int = -1,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.step = step
+        self.attributes = {} if attributes is None else attributes
+        self.added = 0
+        """Bytes of memory that are not shared with the snapshot before."""
+        self._memories: dict[int, tuple[NDArray[Any], list[bytes]]] = {}
+        self._held: list[tuple[Any, Any]] = []
+        self._before = {} if before is None else before._memories
+        self._seen: dict[int, Any] = {id(each): each for each in apart}
+        self._waiting = list(roots)
+        while self._waiting:
+            self._visit(self._waiting.pop())
+        self._before, self._seen = {}, {}
+
+    def restore(self) -> None:
+        """Make all objects hold what they held."""
+        for array, chunks in self._memories.values():
+            held = _bytes_of(array)
+            for number, chunk in enumerate(chunks):
+                held[number * _CHUNK : number * _CHUNK + len(chunk)] = np.frombuffer(chunk, np.uint8)
+        for each, contents in self._held:
+            _put_back(each, contents)
+
+    # ------------------------------------------------------------------------------------------------------------- objects
+
+    def _visit(self, each: Any) -> None:
+        if isinstance(each, _PLAIN) or id(each) in self._seen:
+            return
+        self._seen[id(each)] = each
+        if isinstance(each, np.ndarray):
+            self._visit_array(each)
+        elif isinstance(each, memoryview):
+            self._waiting.append(each.obj)
+        elif isinstance(each, dict):
+            self._hold(each, dict(each))
+            self._waiting += [*each, *each.values()]
+        elif isinstance(each, list | set | deque):
+            self._hold(each, list(each))
+            self._waiting += each
+        elif isinstance(each, tuple | frozenset):
+            self._waiting += each
+        elif isinstance(each, CellType):
+            self._hold(each, each.cell_contents)
+            self._waiting.append(each.cell_contents)
+        elif isinstance(each, random.Random):
+            self._hold(each, each.getstate())
+        elif isinstance(each, partial):
+            self._waiting += [each.func, each.args, each.keywords]
+        elif isinstance(each, FunctionType):
+            self._waiting += [*(each.__closure__ or ()), *(each.__defaults__ or ())]
+        elif isinstance(each, MethodType | BuiltinFunctionType):
+            self._waiting.append(each.__self__)
+        elif isinstance(each, Iterator):
+            raise TypeError(f"{each!r} cannot be put back")
+        elif not _is_constant(type(each)):
+            self._visit_instance(each)
+
+    def _visit_instance(self, each: Any) -> None:
+        attributes = _attributes(each)
+        if not getattr(getattr(each, "__dataclass_params__", None), "frozen", False):
+            self._hold(each, attributes)
+        self._waiting += attributes.values()
+
+    def _visit_array(self, array: NDArray[Any]) -> None:
+        base: Any = array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        if id(base) in self._memories or not base.flags.writeable:
+            return
+        self._seen[id(base)] = base
+        if base.dtype.hasobject:
+            self._hold(base, base.tolist())
+            self._waiting += base.reshape(-1).tolist()
+            return
+        held = _bytes_of(base)
+        _, before = self._before.get(id(base), (None, ()))
+        chunks: list[bytes] = []
+        for number, start in enumerate(range(0, held.size, _CHUNK)):
+            chunk = held[start : start + _CHUNK]
+            old = before[number] if number < len(before) else b""
+            same = len(old) == chunk.size and np.array_equal(np.frombuffer(old, np.uint8), chunk)
+            chunks.append(old if same else chunk.tobytes())
+            self.added += 0 if same else chunk.size
+        self._memories[id(base)] = base, chunks
+
+    def _hold(self, each: Any, contents: Any) -> None:
+        self._held.append((each, contents))
+
+
+class Snapshots:
+    """The snapshots of an execution: close to each other where it is now, further apart where it was long ago.
+
+    Attributes
+    ----------
+    taken : in the order of their points; the first one is the start of the launch, and stays
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[Snapshot] = []
+        self._next = 0.0
+
+    def wanted(self, step: int) -> bool:
+        """Whether it is time for another snapshot, at a point."""
+        return time.thread_time() >= self._next and all(each.step != step for each in self.taken)
+
+    def take(self, step: int, roots: Iterable[Any], apart: Iterable[Any], attributes: Mapping[str, Any]) -> None:
+        """Take a snapshot at a point."""
+        began = time.thread_time()
+        at = sum(each.step < step for each in self.taken)
+        before = self.taken[at - 1] if at else None
+        self.taken.insert(at, Snapshot(roots, apart, before, step, attributes))
+        if len(self.taken) > _MOST or sum(each.added for each in self.taken) > _MOST_BYTES:
+            del self.taken[1 : len(self.taken) // 2 : 2]
+        ended = time.thread_time()
+        self._next = ended + max(_DISTANCE, _COSTS * (ended - began))
+
+    def before(self, step: int) -> Snapshot:
+        """The last snapshot from which a point can be reached."""
+        return [each for each in self.taken if each.step < max(step, 0)][-1]
+
+    def forget_from(self, step: int) -> None:
+        """Forget what follows a point: something else is chosen there."""
+        self.taken = [each for each in self.taken if each.step < max(step, 0)]
+
+
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of an array that owns its memory."""
+    return array.reshape(-1, order="A").view(np.uint8)
+
+
+def _is_constant(kind: type) -> bool:
+    package, _, rest = kind.__module__.partition(".")
+    if package != "ptxlab":
+        return True
+    return any(rest == each or rest.startswith(each + ".") for each in _CONSTANT)
+
+
+def _attributes(each: Any) -> dict[str, Any]:
+    found = dict(getattr(each, "__dict__", {}))
+    for kind in type(each).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if isinstance(getattr(type(each), name), MemberDescriptorType) and hasattr(each, name):
+                found[name] = getattr(each, name)
+    return found
+
+
+def _put_back(each: Any, contents: Any) -> None:
+    if isinstance(each, dict):
+        each.clear()
+        each.update(contents)
+    elif isinstance(each, list):
+        each[:] = contents
+    elif isinstance(each, set | deque):
+        each.clear()
+        each.update(contents) if isinstance(each, set) else each.extend(contents)
+    elif isinstance(each, CellType):
+        each.cell_contents = contents
+    elif isinstance(each, random.Random):
+        each.setstate(contents)
+    elif isinstance(each, np.ndarray):
+        each[...] = contents
+    else:
+        for name in _attributes(each).keys() - contents.keys():
+            delattr(each, name)
+        for name, value in contents.items():
+            object.__setattr__(each, name, value)

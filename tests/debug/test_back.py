@@ -1,0 +1,126 @@
+"""Back by snapshots and compiled code, against the launch executed instruction by instruction in the NumPy back end."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from ptxlab.cli._launch_file import read_launchable
+from ptxlab.debug import Position, Session
+from tests.sweep_helpers import one_in
+
+from .debug_kernels import EXCHANGE, copies, prepared
+from .gemm_kernels import NAMES, compiled
+from .test_motion import walk
+
+POLICIES = ("eager", "lazy", "random")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm" / "launch.toml"
+
+
+def stepped(session: Session, every: int) -> dict[int, str]:
+    """Execute a launch point by point; digests of the first point of each instruction, of every so many points, and of the end."""
+    found, seen = {}, set()
+    while session.result is None:
+        point = session.point
+        kind = (point.event, point.op and point.op.opcode)
+        if kind not in seen or not point.step % every:
+            seen.add(kind)
+            found[point.step] = session.digest()
+        session.step_any()
+    found[session.point.step] = session.digest()
+    return found
+
+
+@pytest.mark.parametrize(("name", "policy"), one_in(20, [(name, POLICIES[number % 3]) for number, name in enumerate(NAMES)]))
+def test_forward_and_back_over_every_kind_of_instruction(name: str, policy: str) -> None:
+    """Compiled code, snapshots and single steps give the same memories, registers, barriers and queues at the same point."""
+    replay = compiled(name, policy=policy)
+    with Session(replay) as plain, Session(replay) as session:
+        digests = stepped(plain, 499)
+        for step, expected in random.Random(1).sample(sorted(digests.items()), len(digests)):
+            session.go_to(Position(step, policy))
+            assert (session.point.step, session.digest()) == (step, expected)
+            if session.result is None:
+                session.step_any()
+                session.step_any_back()
+                assert session.digest() == expected
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_many_snapshots(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot at every opportunity, and few that are kept."""
+    monkeypatch.setattr("ptxlab.debug._snapshots._DISTANCE", 0)
+    monkeypatch.setattr("ptxlab.debug._snapshots._COSTS", 0)
+    monkeypatch.setattr("ptxlab.debug._snapshots._MOST", 16)
+    for replay in (prepared(EXCHANGE, 64, policy=policy), copies(policy=policy), compiled("gl_mm_i8", policy=policy)):
+        with Session(replay) as plain, Session(replay) as session:
+            digests = stepped(plain, 97)
+            session.run()
+            for step in sorted(digests, reverse=True):
+                session.go_to(Position(step, policy))
+                assert session.digest() == digests[step]
+
+
+COMPILED = (
+    *("mm_ptr_fp16", "mm_persistent_ws_fp16", "mm_host_desc_fp16_cta2", "gl_mm_i8", "flash_ws_fp16", "softmax_fp32"),
+    *("sm90_mm_ws_fp16", "sm90_flash_fp16"),
+)
+
+
+def check_walk(number: int) -> None:
+    """A random walk ends in the state of a launch that goes forward to the same position with the same choices."""
+    chance = random.Random(number)
+    policy = chance.choice(POLICIES)
+    replays = (lambda: prepared(EXCHANGE, 64), copies, *(lambda name=name: compiled(name) for name in COMPILED))
+    replay = replays[number % 10]()
+    with Session(replay, policy=policy, seed=number) as session, Session(replay, policy=policy, seed=number) as other:
+        instruction = chance.choice(sorted({op.opcode for op in session.launch.program.ops}))
+        session.break_at("instruction", instruction, hits=chance.randrange(1, 4))
+        if chance.random() < 0.5:
+            session.step_any(chance.randrange(1, 200))
+        walk(session, chance)
+        other.go_to(Position.of(session.position.as_dict()))
+        assert other.digest() == session.digest()
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_random_walks(number: int) -> None:
+    check_walk(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tens", range(1, 100))
+def test_a_thousand_random_walks(tens: int) -> None:
+    for number in range(10):
+        check_walk(10 * tens + number)
+
+
+def test_a_step_back_is_quick() -> None:
+    """The example GEMM has 99,168 points; executed from its start in the NumPy back end a step back takes 8 seconds."""
+    with Session(read_launchable(EXAMPLE).prepare()) as session:
+        session.run()
+        session.step_any_back()
+        taken = []
+        for _ in range(5):
+            started = time.process_time()
+            session.step_back()
+            taken.append(time.process_time() - started)
+        assert sorted(taken)[2] < 0.2
+
+
+@pytest.mark.sweep
+def test_a_launch_without_stops_takes_three_times_as_long_at_most() -> None:
+    replay = read_launchable(EXAMPLE).prepare()
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(6):
+        started = time.process_time()
+        replay.run(check="none")
+        times[0].append(time.process_time() - started)
+        started = time.process_time()
+        with Session(replay) as session:
+            assert session.run().reason == "ended"
+        times[1].append(time.process_time() - started)
+    assert min(times[1]) <= 3 * min(times[0])

@@ -68,7 +68,7 @@ class Scheduler:
         self._slices = 0
         self._seen = -1
         self._watch = Watch(launch)
-        self._outside = launch.options.outside
+        self.outside = launch.options.outside
         self._random = random.Random(launch.options.seed) if launch.policy == "random" else None
         self._eager = launch.policy == "eager"
 
@@ -210,8 +210,8 @@ class Scheduler:
                     turns += 1
                     if not turns & 31:
                         self._poll()
-                        if self._outside is not None:
-                            self._outside.turn()
+                        if self.outside is not None:
+                            self.outside.turn()
                     if used_up:
                         self._slice_used_up()
                     if self.instructions > self.budget and not self._wait_outside(0):
@@ -245,7 +245,7 @@ class Scheduler:
 
     def _wait_outside(self, state: int) -> bool:
         """Wait for what runs beside the launch; what the launch executes meanwhile does not count. False if nothing there can help."""
-        if self._outside is None or not self._outside.stalled(state):
+        if self.outside is None or not self.outside.stalled(state):
             return False
         self.budget = self.instructions + self.launch.budget
         return True
@@ -255,6 +255,8 @@ class Scheduler:
         waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.converged if s.wait is not None and s.wait.expires]
         if not waiting or not self._watch.is_new():
             return False
+        if self.launch.worker is not None:
+            self.launch.worker.leave("a wait ends by its time limit")
         for group in waiting:
             wait = group.wait
             assert wait is not None

@@ -92,6 +92,7 @@ class Launch:
         self._clusters = self._stop = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
+        self._told = -1
         self.resident: list[CtaState] = []
         self._sms: list[Sm] = []
         """Those that have had a CTA, and their neighbours."""
@@ -145,12 +146,15 @@ class Launch:
 
     # --------------------------------------------------------------------------------------------------- residency
 
-    def start_cluster(self) -> bool:
-        """Start the next cluster if it fits; return whether one has started."""
-        if self.resident and self.worker is not None:
+    def start_cluster(self, beside: bool = False) -> bool:
+        """Start the next cluster if it fits; return whether one has started.
+
+        ``beside``: it shall run beside the resident ones, which do not wait for it.
+        """
+        if self.resident and self.worker is not None and not beside:
             self.worker.interleaves()
         if self._next >= self._stop:
-            if self._stop == self._clusters or self.worker is not None or not self.resident:
+            if self._stop == self._clusters or self.worker is not None or beside or not self.resident:
                 return False
             self.start_all()  # the resident clusters wait for others
         unit = self._free_sms()
@@ -247,7 +251,10 @@ class Launch:
 
     def _start(self, index: int, unit: list[Sm]) -> None:
         size = self.options.cluster
-        group = Cluster(index, ClusterBarrier(self), np.zeros((self.cluster_size, 2), np.uint64), self.threads * self.cluster_size)
+        table = np.zeros((self.cluster_size, 2), np.uint64)
+        queue = self.scheduler.queues.of_cluster(index)
+        group = Cluster(index, ClusterBarrier(self), table, self.threads * self.cluster_size, queue)
+        queue.clusters.append(group)
         at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
@@ -319,6 +326,7 @@ class Launch:
         cta.warps = []
         self.reports.cta_ended(cta)
         if all(other.exited for other in cta.group.ctas):
+            cta.group.queue.clusters.remove(cta.group)
             for other in cta.group.ctas:
                 sm = other.sm
                 sm.ctas -= 1
@@ -326,8 +334,14 @@ class Launch:
                 sm.shared_used -= self.shared_bytes
                 other.tensor.release(other)
                 self._shared.append(other.shared)
-        if self.options.progress is not None:
-            self.options.progress(self.done_ctas, self.total_ctas)
+        self.tell_progress(self.done_ctas)
+
+    def tell_progress(self, ended: int) -> None:
+        """Tell how many CTAs have ended, if it is more than was told."""
+        if ended > self._told:
+            self._told = ended
+            if self.options.progress is not None:
+                self.options.progress(ended, self.total_ctas)
 
     # ---------------------------------------------------------------------------------------- the machine for handlers
 
@@ -388,8 +402,7 @@ class Launch:
 
     def run(self) -> None:
         """Run the launch to its end."""
-        if self.options.progress is not None:
-            self.options.progress(0, self.total_ctas)
+        self.tell_progress(0)
         if "register" in self.options.checks:
             self.reports.early_uses()
         run_clusters(self)

@@ -111,7 +111,7 @@ def depends_on_schedule(program: Program) -> bool:
 
 
 def may_poll(program: Program) -> bool:
-    """Whether an instruction reads device memory in a way in which one CTA can wait for another one."""
+    """Whether an instruction reads device memory in a way in which one CTA can wait for another one: by a strong load or an atomic."""
     for index, native in program.natives.items():
         effects = program.ops[index].effects
         strong = isinstance(effects, Access) and effects.order.strong

@@ -16,14 +16,14 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptxlab import native
 from ptxlab.isa.effects import GridLaunch
-from ptxlab.machine.launch.program_facts import depends_on_schedule
+from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
 from ptxlab.machine.workers.accesses import Groups, conflict
 from ptxlab.machine.workers.worker import Alone, Done, serve
@@ -48,9 +48,11 @@ def run_clusters(launch: Launch) -> None:
     if launch.options.processes > 1:
         try:
             _check(launch)
-            if not launch.facts.executed:
-                launch.start_only(1)  # what is compiled now need not be compiled by each worker
+            if not launch.facts.executed and launch.policy != "random":
+                # What is compiled now need not be compiled by each worker. Under ``random`` all clusters run at the same time.
+                launch.start_only(1)
                 launch.scheduler.run()
+                launch.facts.executed = True
             if launch.clusters_left > 1:
                 _Workers(launch).run()
                 return
@@ -65,15 +67,17 @@ def run_clusters(launch: Launch) -> None:
 def _check(launch: Launch) -> None:
     """Whether this launch can run with several workers; `Alone` if not."""
     options = launch.options
+    shares = launch.uses_tensor_memory and launch.clusters_left * launch.cluster_size > launch.device.sms
     for applies, why in (
         (launch.clusters_left < 2, "there is one cluster"),
         (not sys.platform.startswith("linux"), "worker processes need Linux"),
         (launch.accesses is None, "something else than the checks observes the launch"),
         (options.trace is not None, "a trace is written"),
         (options.profile, "the launch is counted"),
-        (options.policy == "random", "the policy is random"),
+        (options.policy == "random" and shares, "the policy is random, and CTAs share tensor memory"),
         (options.undefined == "random", "undefined bits are random"),
         (launch.facts.of(depends_on_schedule), "the kernel reads a clock or %smid"),
+        (launch.facts.of(may_poll), "the kernel can wait for what other CTAs write in device memory"),
         (launch.facts.of(_lets_others_start), "the kernel lets dependent grids start"),
         (options.outside is not None and options.outside.wants_accesses(), "the order of launches is checked"),
     ):
@@ -111,13 +115,15 @@ class _Workers:
         launch = self._launch
         try:
             for _ in range(self._count):
-                self._processes.append(self._fork())
-            parts = self._gather(self._next_range)
+                process = self._fork()
+                self._processes.append(process)
+                process.connection.send(next(self._ranges, None))  # it begins before there are all
+            parts = self._gather()
             written = [part.written for part in parts]
             numbers = sorted(set().union(*written))
             for process in self._processes:
                 process.connection.send(numbers)
-            read: list[dict[int, Groups]] = self._gather(None)
+            read: list[dict[int, Groups]] = self._gather()
             found = conflict(written, read)
             if found is not None:
                 raise Alone(f"clusters access what others write in {self._allocations[found]}")
@@ -150,27 +156,20 @@ class _Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def _next_range(self) -> range | None:
-        return next(self._ranges, None)
-
-    def _gather(self, more: Callable[[], range | None] | None) -> list[Any]:
-        """The last message of each worker; those that have done what they had are given ``more``."""
+    def _gather(self) -> list[Any]:
+        """A message of each worker; those that have run what they had get more clusters first."""
         from multiprocessing.connection import wait
 
         last: dict[int, Any] = {}
         by_connection = {process.connection: process for process in self._processes}
-        if more is not None:
-            for process in self._processes:
-                process.connection.send(more())
         while len(last) < len(by_connection):
             waiting = [c for c, process in by_connection.items() if process.pid not in last]
             for connection in wait(waiting, _PATIENCE):
                 process = by_connection[connection]  # type: ignore[index]
                 message = self._receive(process)
                 if isinstance(message, Done):
-                    assert more is not None
                     self._progress(process, message)
-                    process.connection.send(more())
+                    process.connection.send(next(self._ranges, None))
                 else:
                     last[process.pid] = message
             outside = self._launch.options.outside
@@ -194,9 +193,8 @@ class _Workers:
         if launch.scheduler.instructions + sum(each.instructions for each in self._processes) > launch.budget:
             raise Alone("the budget of instructions ends")
         self._ended += done.ctas
-        if launch.options.progress is not None:
-            for number in range(self._ended - done.ctas, self._ended):
-                launch.options.progress(launch.done_ctas + number + 1, launch.total_ctas)
+        for ended in range(self._ended - done.ctas, self._ended):
+            launch.tell_progress(launch.done_ctas + ended + 1)
 
     def _end(self) -> None:
         """End all workers."""

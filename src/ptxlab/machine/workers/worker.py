@@ -8,7 +8,6 @@ import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from ptxlab.machine.launch.program_facts import may_poll
 from ptxlab.machine.launch.reports import LaunchEnded
 from ptxlab.machine.workers.accesses import AccessMaps, Written
 
@@ -58,7 +57,6 @@ class Worker:
         assert launch.accesses is not None
         self._launch = launch
         self._accesses = launch.accesses
-        self._polls = launch.facts.of(may_poll)
         self._found = launch.reports.number
         scheduler = launch.scheduler
         self._before = launch.done_ctas, scheduler.instructions, launch.warps_started, list(scheduler.services)
@@ -75,10 +73,8 @@ class Worker:
 
     def interleaves(self) -> None:
         """Another cluster starts before the resident one has ended."""
-        if self._launch.deferred:
+        if self._launch.policy == "lazy":
             self.leave("a cluster runs so long that others run beside it, and asynchronous operations wait")
-        if self._polls:
-            self.leave("a cluster may wait for what another one writes")
 
     def run(self, clusters: range) -> Done:
         """Run clusters to their end."""

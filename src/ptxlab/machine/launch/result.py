@@ -197,7 +197,9 @@ class Stats:
 
     def __str__(self) -> str:
         calls = sum(self.services.values())
-        return f"{self.ctas} CTAs, {self.instructions:,} warp-instructions, {calls:,} machine services, {self.seconds:.3f} s"
+        return f"{self.ctas} CTAs, {self.instructions:,} warp-instructions, {calls:,} machine services, {self.seconds:.3f} s" + (
+            f", {self.workers} workers" if self.workers > 1 else ""
+        )
 
 
 @dataclass(slots=True)

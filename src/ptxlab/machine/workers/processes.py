@@ -17,6 +17,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,9 +201,11 @@ class _Workers:
         """End all workers."""
         for process in self._processes:
             process.connection.close()
-            os.kill(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         for process in self._processes:
-            os.waitpid(process.pid, 0)
+            with suppress(ChildProcessError):  # where SIGCHLD is ignored
+                os.waitpid(process.pid, 0)
 
 
 def _ranges(start: int, stop: int, workers: int) -> Iterator[range]:

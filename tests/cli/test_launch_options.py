@@ -44,6 +44,7 @@ OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
     "trace": (None, "t.json", '"t.json"', "t.json"),
     "keep_inputs": (False, True, "true", "1"),
     "undefined": ("report", "random", '"random"', "random"),
+    "workers": (1, "auto", '"auto"', "auto"),
 }
 WRONG: dict[str, tuple[Any, str, str, str]] = {
     "policy": ("late", '"late"', "late", "policy must be one of 'eager', 'lazy', 'random', not 'late'"),
@@ -57,6 +58,7 @@ WRONG: dict[str, tuple[Any, str, str, str]] = {
     "max_instructions": (-1, "-1", "-1", "max_instructions must be an int from 0 to 4611686018427387904, not -1"),
     "keep_inputs": ("no", '"no"', "no", "keep_inputs must be True or False, not 'no'"),
     "undefined": ("ones", '"ones"', "ones", "undefined must be one of 'report', 'zero', 'random', not 'ones'"),
+    "workers": (0, "0", "0", "workers must be an int from 1 to 1024, not 0"),
 }
 """Without ``trace``: every text is a path."""
 SWITCHES = ("contract", "keep_inputs")

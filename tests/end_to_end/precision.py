@@ -24,7 +24,7 @@ from ptxlab.machine.warp.warp import Warp
 from tests.check.race.filling_helpers import Bytes, Followed, differences, followed
 
 from .decisions import KINDS, Decisions, decided, decisive
-from .test_non_interference import KERNELS as EVERY
+from .replay_cases import KERNELS as EVERY
 
 __all__ = ["DECIDING", "KERNELS", "decisions_over", "elements", "measured", "over", "table"]
 

@@ -78,7 +78,7 @@ class ChosenOrder(Scheduler):
             assert choice.warp is not None
             (self.frozen.add if choice.action == "freeze" else self.frozen.discard)(choice.warp)
         for warp in [w for w in self.ready if self.is_frozen(w)]:
-            self.ready.remove(warp)
+            warp.cta.group.queue.ready.remove(warp)
             warp.queued = False
             self.held.append(warp)
         for warp in [w for w in self.held if not self.is_frozen(w)]:
@@ -88,7 +88,8 @@ class ChosenOrder(Scheduler):
     def _perform_chosen(self, operation: AsyncOperation) -> None:
         """Perform an operation, perhaps while another one is about to perform."""
         outer = self.running, self.performing
-        self._perform(self.pending.index(operation))
+        queue = self._queue_of(operation)
+        self._perform(queue, queue.pending.index(operation))
         self.running, self.performing = outer
 
     @property

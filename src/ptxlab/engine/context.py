@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["NO_SOURCE", "WORDS", "Context", "Status", "Word"]
+__all__ = ["MAP_ADDRESS", "NO_SOURCE", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -60,7 +60,7 @@ class Word(IntEnum):
     ALLOCATIONS = 21
     """in: address of rows (base, size, host address, flags) of all device allocations sorted by base
 
-    Flags bit 0: readable, bit 1: writable.
+    Flags bit 0: readable, bit 1: writable; the bits of `MAP_ADDRESS`: address of its access map (`support.access_maps`), if not 0.
     """
     ALLOCATION_COUNT = 22
     LAST_ALLOCATION = 23
@@ -136,6 +136,8 @@ class Word(IntEnum):
 
 
 WORDS = 57
+MAP_ADDRESS = -64
+"""The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1
 """In place of an address where zeros have been written for what was not read."""
 

@@ -108,6 +108,7 @@ class Kernel:
         outside: Outside | None = None,
         grid_workspace: int = 0,
         profile: bool = False,
+        workers: int | str = 1,
     ) -> Result:
         """Run the kernel.
 
@@ -138,6 +139,8 @@ class Kernel:
         grid_workspace : address of 8 zeroed bytes that CUDA's barriers of the whole grid use, in ``%envreg1`` (the upper half of
             the address) and ``%envreg2``; a cooperative launch has them
         profile : count what instructions execute and what their accesses cost, for `Result.profile`
+        workers : processes that run clusters at the same time, ``"auto"``: one for each processor; the result is that of one, and
+            ``Result.stats`` says how many have run
 
         Returns
         -------
@@ -150,7 +153,7 @@ class Kernel:
             if the launch is refused before it starts
         """
         started = time.perf_counter()
-        numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace, profile
+        numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace, profile, workers
         asked = repr((grid, block, cluster, shared_bytes, policy, seed, model, check, only, trace, undefined, *numbers))
         last = self._last
         if last is not None and last[0] == asked and last[1] is progress and last[2] is outside:
@@ -169,6 +172,7 @@ class Kernel:
                 trace=trace,
                 keep_inputs=keep_inputs,
                 undefined=undefined,
+                workers=workers,
             )
             dimensions = grid, block, cluster
             configuration = LaunchConfiguration.of(

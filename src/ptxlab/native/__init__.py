@@ -1,7 +1,7 @@
 """Native code through llvmlite: compile LLVM IR for this processor, keep the object code on disk."""
 
 from ptxlab.native._byte_moves import address_of, move_address, mover
-from ptxlab.native._compile import Library, compile_ir, compile_or_load, load_cached, object_key
+from ptxlab.native._compile import Library, compile_ir, compile_or_load, compiler_lock, load_cached, object_key
 from ptxlab.native._host import Host, host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.native.caches import OBJECTS, BoundedCache, DiskCache, cache_directory
@@ -20,6 +20,7 @@ __all__ = [
     "cache_directory",
     "compile_ir",
     "compile_or_load",
+    "compiler_lock",
     "host",
     "load_cached",
     "move_address",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from ptxlab.native._host import host
 from ptxlab.native.caches import OBJECTS
 
-__all__ = ["Library", "compile_ir", "compile_or_load", "load_cached", "object_key"]
+__all__ = ["Library", "compile_ir", "compile_or_load", "compiler_lock", "load_cached", "object_key"]
 
 _names = itertools.count()
 _LOCK = threading.Lock()
@@ -81,6 +82,15 @@ def _jit() -> Any:
     """The one linker; `cache` alone would let two threads make two."""
     with _LOCK:
         return _new_jit()
+
+
+@contextmanager
+def compiler_lock() -> Iterator[None]:
+    """While this is held, no other thread is inside LLVM: a process that is forked now can compile."""
+    from llvmlite.binding import ffi
+
+    with _LOCK, ffi.lib._lock:
+        yield
 
 
 def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None) -> Library | None:

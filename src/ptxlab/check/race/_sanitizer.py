@@ -143,6 +143,9 @@ class Sanitizer(Observer):
     def uses(self, replay: Replay, completed: bool = True) -> Uses:
         return self._findings.conditional.uses(replay, self.launch, completed)
 
+    def unsettled(self) -> bool:
+        return self._findings.conditional.unsettled(self.launch)
+
     def open_findings(self) -> Iterable[tuple[str, int]]:
         return self._findings.conditional.open
 

@@ -57,6 +57,10 @@ class ConditionalFindings:
         """The findings that a second run decides, each with the ops that read the values."""
         return {key: readers for key, readers in self.readers.items() if key not in self.certain}
 
+    def unsettled(self, launch: Launch) -> bool:
+        """Whether the first run has read or kept values that a second one must follow."""
+        return bool(self.open) or launch.observations.kept or self.device.read
+
     def uses(self, replay: Replay, launch: Launch, completed: bool) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
 
@@ -72,7 +76,7 @@ class ConditionalFindings:
             replay.memory.forget_mirrors()
         open_ = self.open
         in_flight = launch.reports.in_flight
-        if not open_ and not in_flight and not launch.observations.kept and not self.device.read:
+        if not in_flight and not self.unsettled(launch):
             self.device.settle()
             return {}
         program = mirrored(launch.program, self.raced.ops)

@@ -11,6 +11,7 @@ import re
 
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
+from ptxlab.engine.support.access_maps import WORD_BYTES, emit_mark, mark_lanes, mark_one
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
@@ -20,6 +21,7 @@ __all__ = [
     "all_addresses",
     "converge",
     "emit_addresses",
+    "emit_mark_ranges",
     "emit_move",
     "emit_one",
     "fail",
@@ -78,6 +80,8 @@ def rows_up_to(rows: Value, row_bytes: int, count: Value, address: Value) -> Val
 
 def emit_one(module: Module, space: str) -> None:
     """``i64 one_SPACE(context, lane, address, size, align, write, op)``: host address, or 0 after noting the fault."""
+    if space == "global":
+        emit_mark(module)
     _OneLane(module, space)
 
 
@@ -143,6 +147,7 @@ class _OneLane:
             fits = inside.ult(_limit(row.word(1), self.size)) & (row.word(3) & need).eq(need)
             with c.when(fits):
                 context.set_word(Word.LAST_ALLOCATION, after - 1)
+                mark_one(row, inside, self.size, self.write)
                 c.ret(row.word(2) + inside)
         with c.when(self.write.ne(0)):
             self._fail(Fault.GLOBAL_WRITE)
@@ -195,17 +200,19 @@ def _resolve(module: Module, space: str, source: str) -> None:
 
     SOURCE is the width in bits of the addresses in the row; ``u``: the address is uniform, it is the offset.
     """
-    c, (context, mask, row, offset, bytes_, write, op, out) = module.define(
+    c, (context, mask, registers, offset, bytes_, write, op, out) = module.define(
         f"i32 resolve_{space}_{source}(ptr context, i32 mask, ptr row, i64 offset, i32 bytes, i32 write, i32 op, ptr out)"
     )
-    address = all_addresses(source, row, offset)
+    address = all_addresses(source, registers, offset)
     size = bytes_.to("i64")
     if space in ("shared", "cluster"):
         inside = address - context.word(Word.SHARED_RANK)
         limit = _limit(context.word(Word.SHARED_SIZE), size)
         host = inside + context.word(Word.SHARED)
     elif space in ("global", "generic"):
-        limit, host, inside = _last_allocation(c, context, address, size, write)
+        row, limit = _last_allocation(c, context, size, write)
+        inside = address - row.word(0)
+        host = inside + row.word(2)
     elif space == "local":
         total = context.word(Word.LOCAL_SIZE)
         inside, limit = address, _limit(total, size)
@@ -216,6 +223,8 @@ def _resolve(module: Module, space: str, source: str) -> None:
         host = inside + context.word(Word.PARAM)
     good = inside.ult(limit) & (address & (size - 1)).eq(0)
     out.store(host)
+    if space in ("global", "generic"):
+        mark_lanes(row, good.cast("i32") & mask, inside, size, write)
     bad = ~good.cast("i32") & mask
     with c.when(bad.ne(0)):
         addresses = c.stack("<32 x i64>", align=64)
@@ -228,19 +237,43 @@ def _resolve(module: Module, space: str, source: str) -> None:
     c.ret(0)
 
 
-def _last_allocation(c: Function, context: Value, address: Value, size: Value, write: Value) -> tuple[Value, Value, Value]:
-    """Limit, host addresses and offsets if all lanes are in the allocation that was hit last."""
+def _last_allocation(c: Function, context: Value, size: Value, write: Value) -> tuple[Value, Value]:
+    """The row of the allocation that was hit last, a row of zeros if there is none; and how many start addresses fit into it."""
     last = context.word(Word.LAST_ALLOCATION)
     known = last.ult(context.word(Word.ALLOCATION_COUNT))
     nothing = c.stack("[4 x i64]")
     for i in range(4):
         nothing.set_word(i, 0)
     row = known.select(context.pointer(Word.ALLOCATIONS).at(known.select(last, 0) << 5), nothing)
-    base, total, data, flags = (row.word(i) for i in range(4))
     need = write.ne(0).select(c.const("i64", 3), 1)
-    limit = (flags & need).eq(need).select(_limit(total, size), 0)
-    inside = address - base
-    return limit, inside + data, inside
+    return row, (row.word(3) & need).eq(need).select(_limit(row.word(1), size), 0)
+
+
+def emit_mark_ranges(module: Module) -> None:
+    """``void markranges(rows, count, starts, sizes, step, number, write)``: mark ranges of host memory.
+
+    Rows are (host address, bytes, flags) of allocations by host address; what lies in none of them is left out. ``step`` is the distance
+    of the sizes in bytes, 0 if there is one for all ranges.
+    """
+    emit_mark(module)
+    c, (rows, count, starts, sizes, step, number, write) = module.define(
+        "void markranges(ptr rows, i64 count, ptr starts, ptr sizes, i64 step, i64 number, i32 write)"
+    )
+    with c.loop(number) as k:
+        start, size = starts.load("i64", k), sizes.at(k * step).load("i32").to("i64")
+        after = rows_up_to(rows, 24, count, start)
+        with c.when(after.ne(0)):
+            row = rows.at((after - 1) * 24)
+            first = start - row.word(0)
+            with c.when(first.ult(row.word(1))):
+                at, left = c.variable("i64", first), c.variable("i64", size)
+                with c.loop_while(lambda: left.get().ne(0)):
+                    room = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
+                    part = left.get().ult(room).select(left.get(), room)
+                    c.call("mark", "void", row.word(2), row.word(1), at.get(), part, write)
+                    at.set(at.get() + part)
+                    left.set(left.get() - part)
+    c.ret()
 
 
 # ----------------------------------------------------------------------------------------------------- rows of the frame

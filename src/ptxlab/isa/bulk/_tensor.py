@@ -353,7 +353,8 @@ def scatter(warp: context.WarpContext) -> None:
         perform = partial(_perform_scatter, box, four, views, parts, cta, offset)
         source = cta.shared[offset : offset + four.footprint]
         undefined = partial(_scatter_undefined, box, four, views, inside, cta, offset)
-        accesses = partial(_scattered, box, views, inside, source)
+        written = [part if len(view) >= part.size else region for view, part, region in zip(views, parts, inside, strict=True)]
+        accesses = partial(_scattered, box, views, written, source)
         maps = used_maps(warp, generic_address(warp, 0, lane))
         track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.machine.schedule.queues import Queue
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.tensor_memory import TensorMemory
-    from ptxlab.machine.warp.warp import Warp
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["MBARRIER_TOKEN", "Cluster", "CtaState", "Sm"]
 
@@ -43,14 +44,18 @@ class Sm:
 class Cluster:
     """The CTAs of one cluster, which start together and may reach each other's shared memory.
 
-    ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited.
+    ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited. ``queue`` is what the scheduler
+    chooses from, ``polling`` are waits that have no list of waiters, and ``turns`` counts how often a warp of the cluster has run.
     """
 
     index: int
     barrier: ClusterBarrier
     table: NDArray[np.uint64]
     live_threads: int
+    queue: Queue
     ctas: tuple[CtaState, ...] = ()
+    polling: list[ConvergedLanes] = field(default_factory=list)
+    turns: int = 0
 
 
 class _NamedBarriers(dict[int, NamedBarrier]):

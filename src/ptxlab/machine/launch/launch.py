@@ -30,6 +30,8 @@ from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.pending_registers import early_uses
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
+from ptxlab.machine.workers.accesses import AccessObserver
+from ptxlab.machine.workers.processes import run_clusters
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine._module import Kernel
+    from ptxlab.machine.workers.worker import Part, Worker
     from ptxlab.ptx import Module
 
 __all__ = ["Launch", "execute", "prepare", "run"]
@@ -87,9 +90,10 @@ class Launch:
         self._order = range(prod(self.grid_of_clusters)) if options.clusters is None else sorted(options.clusters)
         self._next = 0
         self._begun = False
-        self._clusters = len(self._order)
+        self._clusters = self._stop = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
+        self._told = -1
         self.resident: list[CtaState] = []
         self._sms: list[Sm] = []
         """Those that have had a CTA, and their neighbours."""
@@ -113,7 +117,8 @@ class Launch:
         self.kept = device.memory.origins()
         """Where the undefined bits come from that device memory has before the launch."""
         self.profiler = profiler_for(self) if observe is None and options.profile else None
-        self.observer = observer_for(self, trace, self.profiler) if observe is None else observe(self)
+        self.accesses = AccessObserver() if observe is None and options.processes > 1 else None
+        self.observer = observer_for(self, trace, self.profiler, self.accesses) if observe is None else observe(self)
         self.observed = self.observer is not None
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
@@ -127,6 +132,11 @@ class Launch:
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
+        self.roots = _roots(parameters, addresses)
+        self.worker: Worker | None = None
+        """In a worker process: what this is."""
+        self.workers, self.why_alone = 1, ""
+        """How many processes have run clusters; if only one of several, the reason."""
 
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
         """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
@@ -137,10 +147,17 @@ class Launch:
 
     # --------------------------------------------------------------------------------------------------- residency
 
-    def start_cluster(self) -> bool:
-        """Start the next cluster if it fits; return whether one has started."""
-        if self._next >= self._clusters:
-            return False
+    def start_cluster(self, beside: bool = False) -> bool:
+        """Start the next cluster if it fits; return whether one has started.
+
+        ``beside``: it shall run beside the resident ones, which do not wait for it.
+        """
+        if self.resident and self.worker is not None and not beside:
+            self.worker.interleaves()
+        if self._next >= self._stop:
+            if self._stop == self._clusters or self.worker is not None or beside or not self.resident:
+                return False
+            self.start_all()  # the resident clusters wait for others
         unit = self._free_sms()
         if unit is None:
             if not self.resident:
@@ -155,6 +172,37 @@ class Launch:
         self.progress += 1
         self._start(index, unit)
         return True
+
+    @property
+    def next_cluster(self) -> int:
+        """The position of the cluster that starts next in the order of all."""
+        return self._next
+
+    @property
+    def clusters_left(self) -> int:
+        """How many clusters have not started."""
+        return self._clusters - self._next
+
+    def start_only(self, count: int) -> None:
+        """Start only so many clusters more, unless these wait for others."""
+        self._stop = min(self._next + count, self._clusters)
+
+    def start_all(self) -> None:
+        """Start all clusters that are left."""
+        self._stop = self._clusters
+
+    def assign(self, clusters: range) -> None:
+        """Start only these clusters, by their positions in the order of all."""
+        self._next, self._stop = clusters.start, clusters.stop
+
+    def take_over(self, parts: Iterable[Part]) -> None:
+        """Count what workers have done, who have run all clusters that were left."""
+        self._next = self._clusters
+        for part in parts:
+            self.done_ctas += part.ctas
+            self.scheduler.instructions += part.instructions
+            self.warps_started += part.warps
+            self.scheduler.services = [own + other for own, other in zip(self.scheduler.services, part.services, strict=True)]
 
     def _free_sms(self) -> list[Sm] | None:
         """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""
@@ -186,6 +234,8 @@ class Launch:
 
     def cancel_cluster(self) -> tuple[int, int, int] | None:
         """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
+        if self.worker is not None:
+            self.worker.leave("a cluster cancels others")
         if self._next >= self._clusters:
             return None
         x, y, z = self._cluster_at(self._order[self._next])
@@ -202,7 +252,10 @@ class Launch:
 
     def _start(self, index: int, unit: list[Sm]) -> None:
         size = self.options.cluster
-        group = Cluster(index, ClusterBarrier(self), np.zeros((self.cluster_size, 2), np.uint64), self.threads * self.cluster_size)
+        table = np.zeros((self.cluster_size, 2), np.uint64)
+        queue = self.scheduler.queues.of_cluster(index)
+        group = Cluster(index, ClusterBarrier(self), table, self.threads * self.cluster_size, queue)
+        queue.clusters.append(group)
         at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
@@ -274,6 +327,7 @@ class Launch:
         cta.warps = []
         self.reports.cta_ended(cta)
         if all(other.exited for other in cta.group.ctas):
+            cta.group.queue.clusters.remove(cta.group)
             for other in cta.group.ctas:
                 sm = other.sm
                 sm.ctas -= 1
@@ -281,8 +335,14 @@ class Launch:
                 sm.shared_used -= self.shared_bytes
                 other.tensor.release(other)
                 self._shared.append(other.shared)
-        if self.options.progress is not None:
-            self.options.progress(self.done_ctas, self.total_ctas)
+        self.tell_progress(self.done_ctas)
+
+    def tell_progress(self, ended: int) -> None:
+        """Tell how many CTAs have ended, if it is more than was told."""
+        if ended > self._told:
+            self._told = ended
+            if self.options.progress is not None:
+                self.options.progress(ended, self.total_ctas)
 
     # ---------------------------------------------------------------------------------------- the machine for handlers
 
@@ -322,7 +382,10 @@ class Launch:
 
     def global_view(self, t: Any, address: int, size: int, write: bool, most: int = 0) -> NDArray[np.uint8]:
         """Return bytes of one global allocation as a view."""
-        return self.device.memory.view(address, size, write, most)
+        found = self.device.memory.view(address, size, write, most)
+        if self.accesses is not None and write and len(found) < most:
+            self.accesses.clipped = True
+        return found
 
     def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:
         """Return the bytes at a generic, global or param address."""
@@ -342,14 +405,22 @@ class Launch:
         """Run the launch to its end, from its start or from where it stands."""
         if not self._begun:
             self._begun = True
-            if self.options.progress is not None:
-                self.options.progress(0, self.total_ctas)
+            self.tell_progress(0)
             if "register" in self.options.checks:
                 self.reports.early_uses()
-        self.scheduler.run()
+        run_clusters(self)
+        self.finish()
+
+    def finish(self) -> None:
+        """All clusters have ended: report what can be found only now."""
         self.observations.finish()
         if self.additions is not None:
             self.additions.report()
+
+
+def _roots(parameters: bytes, globals_: dict[str, int]) -> bytes:
+    """The bytes that hold the addresses with which a kernel begins."""
+    return parameters + b"".join(address.to_bytes(8, "little") for address in globals_.values())
 
 
 def prepare(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any]) -> Replay:
@@ -376,7 +447,7 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        roots = arguments.packed + b"".join(address.to_bytes(8, "little") for address in addresses.values())
+        roots = _roots(arguments.packed, addresses)
         confirms = options.confirms and not facts_of(program, executable).of(only_computes)
         size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
         again = confirms and (options.keep_inputs or size <= _MOST_KEPT)

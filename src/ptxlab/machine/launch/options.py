@@ -18,12 +18,25 @@ from ptxlab.diagnostics import PtxlabError, diagnose
 if TYPE_CHECKING:
     from ptxlab.machine.observe.observer import Tracing
 
-__all__ = ["CHECKS", "LaunchError", "LaunchOptions", "Option", "flag", "option", "refuse", "selected_checks", "whole", "whole_number"]
+__all__ = [
+    "CHECKS",
+    "LaunchError",
+    "LaunchOptions",
+    "Option",
+    "flag",
+    "option",
+    "processors",
+    "refuse",
+    "selected_checks",
+    "whole",
+    "whole_number",
+]
 
 CHECKS: dict[str, str] = {"memory": "M", "barrier": "B", "tmem": "T", "descriptor": "D", "register": "R", "operands": "O", "race": "X"}
 """The checks by name, with the letter of the codes that they report."""
 
 Cta = tuple[int, ...]
+_MOST_WORKERS = 1024
 
 
 class LaunchError(PtxlabError):
@@ -40,6 +53,11 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= int(value) <= high:
         raise refuse("A310", f"{name} must be an int from {low} to {high}, not {value!r}")
     return int(value)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def selected_checks(check: str | Collection[str] | None) -> frozenset[str]:
@@ -156,8 +174,13 @@ def _accept_trace(name: str, value: Any) -> Any:
     return value
 
 
+def _accept_workers(name: str, value: Any) -> int | str:
+    return "auto" if isinstance(value, str) and value == "auto" else whole_number(name, value, 1, _MOST_WORKERS)
+
+
 _ctas = partial(Option, accept=_accept_ctas, read=_read_ctas, form="X,Y,Z;...")
 _check = partial(Option, accept=lambda name, value: value if value in ("all", "none") else selected_checks(value), read=str, form="NAMES")
+_workers = partial(Option, accept=_accept_workers, read=lambda text: int(text) if text.isdecimal() else text, form="N|auto")
 _trace = partial(Option, accept=_accept_trace, read=str, form="FILE")
 
 
@@ -196,6 +219,8 @@ class LaunchOptions:
         "report", "What registers and memory hold that nothing has written: report its use, or fill it.", one_of("report", "zero", "random")
     )
 
+    workers: int | str = option(1, "Processes that run clusters at the same time; auto: one for each processor.", _workers)
+
     def __post_init__(self) -> None:
         for name, each in self.described().items():
             object.__setattr__(self, name, each.accept(name, getattr(self, name)))
@@ -209,6 +234,11 @@ class LaunchOptions:
     def checks(self) -> frozenset[str]:
         """The names of the selected checks."""
         return selected_checks(self.check)
+
+    @property
+    def processes(self) -> int:
+        """How many processes run clusters at most."""
+        return processors() if isinstance(self.workers, str) else self.workers
 
     @property
     def tracked(self) -> bool:

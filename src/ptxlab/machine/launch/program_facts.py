@@ -6,8 +6,10 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.context import Wait
-from ptxlab.isa.effects import Alloc, Asynchronous, Dealloc, Space, TensorTransfer
+from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer
+from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["ProgramFacts", "facts_of", "only_computes", "uses_tensor_memory"]
+__all__ = ["ProgramFacts", "depends_on_schedule", "facts_of", "may_poll", "only_computes", "uses_tensor_memory"]
 
 T = TypeVar("T")
 
@@ -29,6 +31,7 @@ class ProgramFacts:
     specials : name, frame offset and bits of the special registers in the frame
     handlers : by instruction, the function of a service
     together : by instruction, whether it is a service that all lanes execute together
+    executed : whether a launch of the program has run to its end
     """
 
     def __init__(self, program: Program) -> None:
@@ -41,6 +44,7 @@ class ProgramFacts:
         self.handlers = [self._handler(op) for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self._found: dict[Hashable, Any] = {}
+        self.executed = False
 
     def of(self, find: Callable[..., T], *given: Hashable) -> T:
         """``find(program, *given)``, which depends on nothing else."""
@@ -99,3 +103,19 @@ def uses_tensor_memory(program: Program) -> bool:
 def only_computes(program: Program) -> bool:
     """Whether no instruction accesses memory or has an effect on other threads, and no register may have undefined bits."""
     return not program.tracked and all(op.effects is None for op in program.ops)
+
+
+def depends_on_schedule(program: Program) -> bool:
+    """Whether an instruction reads a clock or the number of the SM: what ran before decides what they are."""
+    return any(register.special in CLOCKS or register.special == "%smid" for register in program.registers)
+
+
+def may_poll(program: Program) -> bool:
+    """Whether an instruction reads device memory in a way in which one CTA can wait for another one: by a strong load or an atomic."""
+    for index, native in program.natives.items():
+        effects = program.ops[index].effects
+        strong = isinstance(effects, Access) and effects.order.strong
+        reads = (isinstance(native, Atomic) and native.destination >= 0) or (isinstance(native, LaneAccess) and not native.write)
+        if strong and reads and getattr(native, "space", "") in ("generic", "global"):
+            return True
+    return False

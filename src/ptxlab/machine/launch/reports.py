@@ -93,6 +93,11 @@ class Reports:
             for diagnostic, times in found
         )
 
+    @property
+    def number(self) -> int:
+        """How many findings have been made, equal ones counted."""
+        return sum(self._times.values())
+
     def lacks_wait(self, load: Op, code: str, op: Op) -> None:
         """Note that the finding with a code at an instruction is there because nothing waits for a tcgen05.ld."""
         self._overwritten.setdefault(load.index, set()).add((code, op.index, 0))

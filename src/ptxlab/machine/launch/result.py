@@ -169,12 +169,16 @@ class Stats:
     services : calls of machine services (barriers, asynchronous copies, tensor-core operations) by opcode
     ctas : CTAs that ran to their end
     seconds : wall time of the launch, compilation included
+    workers : processes that have run clusters
+    why_alone : why there was one, where several were asked for
     """
 
     instructions: int = 0
     services: dict[str, int] = field(default_factory=dict)
     ctas: int = 0
     seconds: float = 0.0
+    workers: int = 1
+    why_alone: str = ""
 
     @classmethod
     def of(cls, launch: Launch, started: float) -> Stats:
@@ -183,15 +187,19 @@ class Stats:
         for op, count in zip(launch.program.ops, launch.scheduler.services, strict=True):
             if count:
                 services[op.opcode] += count
-        return cls(launch.scheduler.instructions, dict(services), launch.done_ctas, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return cls(launch.scheduler.instructions, dict(services), launch.done_ctas, seconds, launch.workers, launch.why_alone)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"instructions": self.instructions, "services": dict(self.services), "ctas": self.ctas, "seconds": self.seconds}
+        counted = {"instructions": self.instructions, "services": dict(self.services), "ctas": self.ctas, "seconds": self.seconds}
+        return counted | {"workers": self.workers, "why_alone": self.why_alone}
 
     def __str__(self) -> str:
         calls = sum(self.services.values())
-        return f"{self.ctas} CTAs, {self.instructions:,} warp-instructions, {calls:,} machine services, {self.seconds:.3f} s"
+        return f"{self.ctas} CTAs, {self.instructions:,} warp-instructions, {calls:,} machine services, {self.seconds:.3f} s" + (
+            f", {self.workers} workers" if self.workers > 1 else ""
+        )
 
 
 @dataclass(slots=True)

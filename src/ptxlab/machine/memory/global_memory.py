@@ -170,6 +170,13 @@ class DeviceMemory:
             self.used -= allocation.size
             self._tabulate()
 
+    def keep_only(self, allocations: Iterable[Allocation]) -> None:
+        """Forget all other allocations: accesses to them are refused."""
+        wanted = set(map(id, allocations))
+        self._all = [a for a in self._all if id(a) in wanted]
+        self._bases = [a.base for a in self._all]
+        self._tabulate()
+
     def _tabulate(self) -> None:
         live = [
             (a.base, a.size, a.data.ctypes.data, READABLE | (WRITABLE if a.writable else 0)) for a in self._all if not a.freed and a.size

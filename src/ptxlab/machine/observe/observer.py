@@ -128,6 +128,10 @@ class Observer:
         """The findings that `uses` tests, by code and instruction."""
         return ()
 
+    def unsettled(self) -> bool:
+        """Whether `uses` would run the launch again for what was observed in it."""
+        return False
+
     def finished(self) -> tuple[Diagnostic, ...]:
         """The launch has ended, complete or not; return diagnostics about the observer's own work."""
         return ()
@@ -139,7 +143,7 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("advice", "finished", "open_findings", "retire_hook", "uses"):
+            if not name.startswith("_") and name not in ("advice", "finished", "open_findings", "retire_hook", "unsettled", "uses"):
                 calls = [call for observer in observers if (call := overridden_hook(observer, name)) is not None]
                 if calls:
                     setattr(self, name, calls[0] if len(calls) == 1 else _each(calls))
@@ -156,6 +160,9 @@ class _Together(Observer):
 
     def open_findings(self) -> Iterable[tuple[str, int]]:
         return [key for observer in self._observers for key in observer.open_findings()]
+
+    def unsettled(self) -> bool:
+        return any(observer.unsettled() for observer in self._observers)
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())
@@ -215,12 +222,11 @@ def warm_observers() -> None:
         provider().warm()
 
 
-def observer_for(launch: Launch, trace: Tracing | None, profiler: Observer | None) -> Observer | None:
-    """The observer that the checks of a launch, its trace and its profile need, if any."""
+def observer_for(launch: Launch, trace: Tracing | None, *others: Observer | None) -> Observer | None:
+    """The observer that the checks of a launch and its trace need, with others, if any."""
     asked = [provider for name, provider in PROVIDERS.items() if name in launch.options.checks]
     found: list[Observer] = [observer for provider in asked if (observer := provider().observe(launch)) is not None]
     if trace is not None:
         found.append(trace.observe(launch))
-    if profiler is not None:
-        found.append(profiler)
+    found += [observer for observer in others if observer is not None]
     return _Together(found) if len(found) > 1 else found[0] if found else None

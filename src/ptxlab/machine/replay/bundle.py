@@ -35,7 +35,7 @@ from ptxlab.machine.replay.replay import Expectation, Placed, Replay
 __all__ = ["is_bundle", "read_bundle", "write_bundle"]
 
 FORMAT = 1
-_NOT_KEPT = ("trace", "keep_inputs")
+_NOT_KEPT = ("trace", "keep_inputs", "workers")
 _MANIFEST, _PTX = "manifest.json", "kernel.ptx"
 _MOST_BYTES = 8 << 30
 _PACKAGES = ("ptxlab", "numpy", "llvmlite", "ml_dtypes")

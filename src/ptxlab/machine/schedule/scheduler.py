@@ -7,19 +7,19 @@ after a smaller one.
 
 from __future__ import annotations
 
-import random
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.deadlock import Watch
+from ptxlab.machine.schedule.queues import Queue, Queues
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Scheduler"]
@@ -46,9 +46,7 @@ class Scheduler:
     def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
         self.launch = launch
         self.execute = execute
-        self.ready: deque[Warp] = deque()
-        self.polling: list[ConvergedLanes] = []
-        self.pending: list[AsyncOperation] = []
+        self.queues = Queues(launch)
         self.signals: list[AsyncOperation] = []
         self.instructions = 0
         self._until = 0
@@ -65,12 +63,21 @@ class Scheduler:
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
-        self._turns = self._slices = 0
+        self._slices = 0
         self._seen = -1
         self._watch = Watch(launch)
-        self._outside = launch.options.outside
-        self._random = random.Random(launch.options.seed) if launch.policy == "random" else None
+        self.outside = launch.options.outside
         self._eager = launch.policy == "eager"
+
+    @property
+    def ready(self) -> list[Warp]:
+        """The warps that can run."""
+        return [warp for queue in self.queues.resident() for warp in queue.ready]
+
+    @property
+    def pending(self) -> list[AsyncOperation]:
+        """The operations that have not performed."""
+        return [operation for queue in self.queues.resident() for operation in queue.pending]
 
     def now(self) -> int:
         """Return the warp-instructions executed so far, with those of the running slice."""
@@ -82,7 +89,7 @@ class Scheduler:
         """Give a warp its turn."""
         if not warp.queued:
             warp.queued = True
-            self.ready.append(warp)
+            self.queues.add(warp.cta).ready.append(warp)
 
     def wake(self, waiters: list[Any]) -> None:
         """Continue the groups in the list whose wait is over."""
@@ -117,11 +124,18 @@ class Scheduler:
             warp.mask = running
         self.enqueue(group.warp)
 
-    def _poll(self) -> bool:
-        """Test the waits that have no list of waiters; return whether one is over."""
-        waiting = self.polling
-        self.polling = self._still_waiting(waiting)
-        return len(self.polling) < len(waiting)
+    def _poll(self, clusters: Iterable[Cluster]) -> bool:
+        """Test the waits of clusters that have no list of waiters; return whether one is over."""
+        over = False
+        for cluster in clusters:
+            waiting = cluster.polling
+            if waiting:
+                cluster.polling = self._still_waiting(waiting)
+                over |= len(cluster.polling) < len(waiting)
+        return over
+
+    def _poll_all(self) -> bool:
+        return self._poll([cluster for queue in self.queues.resident() for cluster in queue.clusters])
 
     # -------------------------------------------------------------------------------------------- asynchronous operations
 
@@ -133,17 +147,20 @@ class Scheduler:
             operation.done = True
             self._carry_out(operation)
         elif operation.after is None:
-            self.pending.append(operation)
+            self._queue_of(operation).pending.append(operation)
         else:
             self.signals.append(operation)
             self._signal()
 
-    def _perform(self, at: int) -> None:
-        operation = self.pending[at]
+    def _queue_of(self, operation: AsyncOperation) -> Queue:
+        return self.queues.add(cast("CtaState", operation.cta))
+
+    def _perform(self, queue: Queue, at: int) -> None:
+        operation = queue.pending[at]
         if operation.queue is not None:
-            at = next(i for i, other in enumerate(self.pending) if other.queue == operation.queue)
-            operation = self.pending[at]
-        del self.pending[at]
+            at = next(i for i, other in enumerate(queue.pending) if other.queue == operation.queue)
+            operation = queue.pending[at]
+        del queue.pending[at]
         self._do(operation)
 
     def _do(self, operation: AsyncOperation) -> None:
@@ -172,24 +189,25 @@ class Scheduler:
             for operation in ready:
                 self._do(operation)
 
-    def perform_one(self) -> bool:
-        """Perform an operation that may perform now: the oldest, or under ``random`` any."""
-        if not self.pending:
+    def perform_one(self, queue: Queue) -> bool:
+        """Perform an operation of a queue that may perform now."""
+        if not queue.pending:
             return False
-        self._perform(self._random.randrange(len(self.pending)) if self._random else 0)
+        self._perform(queue, queue.next_operation())
         return True
 
-    def finish_operations(self, cta: object) -> None:
+    def finish_operations(self, cta: CtaState) -> None:
         """Perform the pending operations of a CTA that exits."""
-        while any(o.cta is cta for o in self.pending):
-            self._perform(next(i for i, o in enumerate(self.pending) if o.cta is cta))
+        queue = cta.group.queue
+        while any(o.cta is cta for o in queue.pending):
+            self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
 
     # --------------------------------------------------------------------------------------------------------- main loop
 
     def run(self) -> None:
         """Run the launch to its end, from where it stands; a fault, a hang or an overrun raises."""
-        if self._random is not None and not self._turns:
-            while self.launch.start_cluster():
+        if self.launch.policy == "random" and not self.launch.resident:
+            while self.launch.start_cluster(beside=True):
                 pass
         try:
             while self._turn():
@@ -200,32 +218,35 @@ class Scheduler:
     def _turn(self) -> bool:
         """Let the next warp run, or make some other progress; False at the end of the launch."""
         launch = self.launch
-        ready = self.ready
-        chance = self._random
-        if chance is not None and self.pending and chance.random() < 0.3:
-            self.perform_one()
-        if ready:
-            if chance is not None:
-                ready.rotate(-chance.randrange(len(ready)))
-            warp = ready.popleft()
+        queues = self.queues
+        queue = queues.choose()
+        if queue.performs():
+            self.perform_one(queue)
+        if queue.ready:
+            warp = queue.next_warp()
             warp.queued = False
             self.current = warp
             used_up = self._run_warp(warp)
             self.current, self.last = None, warp
-            self._turns += 1
-            if not self._turns & 31:
-                self._poll()
-                if self._outside is not None:
-                    self._outside.turn()
+            cluster = warp.cta.group
+            cluster.turns += 1
+            if not cluster.turns & 31:
+                self._poll((cluster,))
+                if self.outside is not None:
+                    self.outside.turn()
             if used_up:
                 self._slice_used_up()
             if self.instructions > self.budget and not self._wait_outside(0):
                 launch.reports.over_budget()
-        elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
+        elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
             if not launch.resident:
                 return False
             self.no_progress()
         return True
+
+    def _start_or_expire(self) -> bool:
+        """Let something go on that waits for more than its own cluster, when nothing else does."""
+        return self._poll_all() or self.launch.start_cluster() or self._expire()
 
     def _slice_used_up(self) -> None:
         """Look for other progress, or a hang, when all warps have used up their slices since the last progress."""
@@ -238,10 +259,15 @@ class Scheduler:
         if self._slices <= len(self.ready):
             return
         self._slices = 0
-        if self._poll() or self.perform_one() or self.launch.start_cluster():
+        if self._go_on() or self.launch.start_cluster():
             return
-        if self._watch.repeats() and not self._expire() and not self._wait_outside(self._watch.digest()):
+        if self._watch.repeats() and not self._poll_all() and not self._expire() and not self._wait_outside(self._watch.digest()):
             self.no_progress()
+
+    def _go_on(self) -> bool:
+        """Let an operation go on beside warps that run; under ``random`` they do that in any case."""
+        random = self.launch.policy == "random"
+        return any(queue.pending if random else self.perform_one(queue) for queue in self.queues.resident())
 
     def no_progress(self) -> None:
         """End the launch: no warp can go on."""
@@ -249,7 +275,7 @@ class Scheduler:
 
     def _wait_outside(self, state: int) -> bool:
         """Wait for what runs beside the launch; what the launch executes meanwhile does not count. False if nothing there can help."""
-        if self._outside is None or not self._outside.stalled(state):
+        if self.outside is None or not self.outside.stalled(state):
             return False
         self.budget = self.instructions + self.launch.budget
         return True
@@ -259,6 +285,8 @@ class Scheduler:
         waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.converged if s.wait is not None and s.wait.expires]
         if not waiting or not self._watch.is_new():
             return False
+        if self.launch.worker is not None:
+            self.launch.worker.leave("a wait ends by its time limit")
         for group in waiting:
             wait = group.wait
             assert wait is not None
@@ -352,7 +380,7 @@ class Scheduler:
                     group.wait = wait
                     group.op, group.active = index, active
                     waiters = getattr(wait.on, "waiters", None)
-                    (self.polling if waiters is None else waiters).append(group)
+                    (warp.cta.group.polling if waiters is None else waiters).append(group)
                     status = _PARKED
                     break
                 retire_hook = retire_hooks[index]

@@ -1,0 +1,96 @@
+"""What the scheduler chooses from: one queue for all clusters, or under ``random`` one for each cluster.
+
+A queue of a cluster has random numbers of its own. So what a cluster does depends on the seed and the cluster, and not on the clusters
+that run beside it, unless they communicate.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.machine.launch.cta import Cluster, CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["Queue", "Queues"]
+
+_PERFORMS = 0.3
+"""How probable it is, under ``random``, that an operation performs before a warp runs."""
+
+
+class Queue:
+    """Warps that can run, and operations that have not performed.
+
+    Attributes
+    ----------
+    random : the random numbers of a cluster, None if the queue is for all
+    clusters : those that have not ended
+    listed : whether it is among those from which `Queues.choose` chooses
+    """
+
+    __slots__ = ("clusters", "listed", "pending", "random", "ready")
+
+    def __init__(self, random: random.Random | None) -> None:
+        self.random = random
+        self.ready: deque[Warp] = deque()
+        self.pending: list[AsyncOperation] = []
+        self.clusters: list[Cluster] = []
+        self.listed = False
+
+    def performs(self) -> bool:
+        """Whether an operation performs now, before a warp runs."""
+        return self.random is not None and bool(self.pending) and self.random.random() < _PERFORMS
+
+    def next_warp(self) -> Warp:
+        """The warp that runs now."""
+        if self.random is not None:
+            self.ready.rotate(-self.random.randrange(len(self.ready)))
+        return self.ready.popleft()
+
+    def next_operation(self) -> int:
+        """The position of the operation that performs now: the oldest, or under ``random`` any."""
+        return self.random.randrange(len(self.pending)) if self.random is not None else 0
+
+
+class Queues:
+    """The queues of a launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._seed = launch.options.seed
+        self._random = random.Random(self._seed) if launch.policy == "random" else None
+        self._common = Queue(None)
+        self._listed: list[Queue] = []
+
+    def of_cluster(self, index: int) -> Queue:
+        """The queue of a cluster that starts."""
+        return self._common if self._random is None else Queue(random.Random(f"{self._seed}, cluster {index}"))
+
+    def resident(self) -> list[Queue]:
+        """The queues of all clusters that have not ended."""
+        return [self._common] if self._random is None else list(dict.fromkeys(cta.group.queue for cta in self._launch.resident))
+
+    def add(self, cta: CtaState) -> Queue:
+        """The queue of a CTA, which now has something to do."""
+        queue = cta.group.queue
+        if not queue.listed and self._random is not None:
+            queue.listed = True
+            self._listed.append(queue)
+        return queue
+
+    def choose(self) -> Queue:
+        """The queue whose turn it is."""
+        if self._random is None or not self._listed:
+            return self._common
+        return self._listed[self._random.randrange(len(self._listed))]
+
+    def drop(self, queue: Queue) -> bool:
+        """Do not choose a queue until it has something to do; whether there are others."""
+        if queue.listed:
+            queue.listed = False
+            self._listed.remove(queue)
+        return bool(self._listed)

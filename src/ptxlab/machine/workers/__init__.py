@@ -1,0 +1,1 @@
+"""Launches whose clusters run in several processes."""

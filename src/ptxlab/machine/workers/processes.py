@@ -1,0 +1,229 @@
+"""Run the clusters of a launch in worker processes, if the result is that of one process.
+
+Each worker is a fork of this process: it has the compiled code, the state of the launch and, copied page by page when they change, all
+memory. It runs some of the clusters. Memory of this process stays as it was until all workers have ended. What they have written is taken
+over if
+
+- no worker has accessed bytes that another one has written: then the order of their clusters does not matter, and no race is between them;
+- no worker has made a finding or printed anything.
+
+In all other cases the launch runs with one worker, as if there had been none. So results, findings and statistics are those of one worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptxlab import native
+from ptxlab.isa.effects import GridLaunch
+from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
+from ptxlab.machine.memory.global_memory import ALIGNMENT
+from ptxlab.machine.workers.accesses import Groups, conflict
+from ptxlab.machine.workers.worker import Alone, Done, serve
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from ptxlab.engine.program import Program
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.global_memory import Allocation
+
+__all__ = ["run_clusters"]
+
+_RANGES = 4
+"""So many ranges of clusters does each worker get at least, if there are as many clusters: so that all end at about the same time."""
+_PATIENCE = 0.1
+"""Seconds after which this process looks whether the launch is to be interrupted."""
+
+
+def run_clusters(launch: Launch) -> None:
+    """Run all clusters of a launch; `Launch.workers` and `Launch.why_alone` say how."""
+    if launch.options.processes > 1:
+        try:
+            _check(launch)
+            if not launch.facts.executed and launch.policy != "random":
+                # What is compiled now need not be compiled by each worker. Under ``random`` all clusters run at the same time.
+                launch.start_only(1)
+                launch.scheduler.run()
+                launch.facts.executed = True
+            if launch.clusters_left > 1:
+                _Workers(launch).run()
+                return
+            raise Alone("there is one cluster, or clusters wait for others")
+        except Alone as alone:
+            launch.why_alone = str(alone)
+            launch.start_all()
+    launch.scheduler.run()
+    launch.facts.executed = True
+
+
+def _check(launch: Launch) -> None:
+    """Whether this launch can run with several workers; `Alone` if not."""
+    options = launch.options
+    shares = launch.uses_tensor_memory and launch.clusters_left * launch.cluster_size > launch.device.sms
+    for applies, why in (
+        (launch.clusters_left < 2, "there is one cluster"),
+        (not sys.platform.startswith("linux"), "worker processes need Linux"),
+        (launch.accesses is None, "something else than the checks observes the launch"),
+        (options.trace is not None, "a trace is written"),
+        (options.profile, "the launch is counted"),
+        (options.policy == "random" and shares, "the policy is random, and CTAs share tensor memory"),
+        (options.undefined == "random", "undefined bits are random"),
+        (launch.facts.of(depends_on_schedule), "the kernel reads a clock or %smid"),
+        (launch.facts.of(may_poll), "the kernel can wait for what other CTAs write in device memory"),
+        (launch.facts.of(_lets_others_start), "the kernel lets dependent grids start"),
+        (options.outside is not None and options.outside.wants_accesses(), "the order of launches is checked"),
+    ):
+        if applies:
+            raise Alone(why)
+
+
+def _lets_others_start(program: Program) -> bool:
+    return any(isinstance(op.effects, GridLaunch) for op in program.ops)
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    """A worker process, the CTAs that it has ended and the instructions that it has executed."""
+
+    pid: int
+    connection: Connection
+    instructions: int = 0
+
+
+class _Workers:
+    """The worker processes of one launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._allocations = launch.device.memory.reached_from(launch.roots)
+        self._processes: list[_Process] = []
+        self._count = min(launch.options.processes, launch.clusters_left)
+        self._ranges = _ranges(launch.next_cluster, launch.next_cluster + launch.clusters_left, self._count)
+        self._ended = 0
+
+    def run(self) -> None:
+        """Run the clusters that are left; `Alone` if this must be done by one process."""
+        _refuse_memory(self._allocations)
+        launch = self._launch
+        try:
+            for _ in range(self._count):
+                process = self._fork()
+                self._processes.append(process)
+                process.connection.send(next(self._ranges, None))  # it begins before there are all
+            parts = self._gather()
+            written = [part.written for part in parts]
+            numbers = sorted(set().union(*written))
+            for process in self._processes:
+                process.connection.send(numbers)
+            read: list[dict[int, Groups]] = self._gather()
+            found = conflict(written, read)
+            if found is not None:
+                raise Alone(f"clusters access what others write in {self._allocations[found]}")
+        finally:
+            self._end()
+        for part in parts:
+            for at, each in part.written.items():
+                each.put(self._allocations[at])
+        launch.take_over(parts)
+        launch.workers = self._count
+
+    def _fork(self) -> _Process:
+        """Make a worker process."""
+        from multiprocessing import Pipe
+
+        here, there = Pipe()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # until the worker ignores it
+        try:
+            with native.compiler_lock(), warnings.catch_warnings():
+                # A process with several threads may be forked here: the worker needs no lock that another thread can hold.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if not pid:
+                here.close()
+                serve(self._launch, self._allocations, there)
+            there.close()
+            return _Process(pid, here)
+        except OSError as error:
+            raise Alone(f"there can be no worker process: {error}") from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _gather(self) -> list[Any]:
+        """A message of each worker; those that have run what they had get more clusters first."""
+        from multiprocessing.connection import wait
+
+        last: dict[int, Any] = {}
+        by_connection = {process.connection: process for process in self._processes}
+        while len(last) < len(by_connection):
+            waiting = [c for c, process in by_connection.items() if process.pid not in last]
+            for connection in wait(waiting, _PATIENCE):
+                process = by_connection[connection]  # type: ignore[index]
+                message = self._receive(process)
+                if isinstance(message, Done):
+                    self._progress(process, message)
+                    process.connection.send(next(self._ranges, None))
+                else:
+                    last[process.pid] = message
+            outside = self._launch.options.outside
+            if outside is not None:
+                outside.turn()
+        return [last[process.pid] for process in self._processes]
+
+    @staticmethod
+    def _receive(process: _Process) -> Any:
+        try:
+            message = process.connection.recv()
+        except (EOFError, OSError):
+            raise Alone("a worker process has died") from None
+        if isinstance(message, str):
+            raise Alone(message)
+        return message
+
+    def _progress(self, process: _Process, done: Done) -> None:
+        launch = self._launch
+        process.instructions = done.instructions
+        if launch.scheduler.instructions + sum(each.instructions for each in self._processes) > launch.budget:
+            raise Alone("the budget of instructions ends")
+        self._ended += done.ctas
+        for ended in range(self._ended - done.ctas, self._ended):
+            launch.tell_progress(launch.done_ctas + ended + 1)
+
+    def _end(self) -> None:
+        """End all workers."""
+        for process in self._processes:
+            process.connection.close()
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        for process in self._processes:
+            with suppress(ChildProcessError):  # where SIGCHLD is ignored
+                os.waitpid(process.pid, 0)
+
+
+def _ranges(start: int, stop: int, workers: int) -> Iterator[range]:
+    """Ranges of clusters, long ones first."""
+    while start < stop:
+        size = max(1, (stop - start) // (_RANGES * workers))
+        yield range(start, start + size)
+        start += size
+
+
+def _refuse_memory(allocations: list[Allocation]) -> None:
+    """Refuse memory that processes share, where what a worker writes could not be taken back, and memory that maps cannot describe."""
+    if any(each.base % ALIGNMENT for each in allocations):
+        raise Alone("device memory is not aligned")
+    places = sorted((native.address_of(each.data), each.size) for each in allocations if each.size)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        where, flags, *_ = line.split(maxsplit=2)
+        if flags[3] == "s":
+            first, end = (int(text, 16) for text in where.split("-"))
+            if any(address < end and first < address + size for address, size in places):
+                raise Alone("device memory is shared with another process")

@@ -1,0 +1,124 @@
+"""A worker process: it runs clusters of a launch on its own copy of all memory, and tells what they have done."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from ptxlab.machine.launch.reports import LaunchEnded
+from ptxlab.machine.workers.accesses import AccessMaps, Written
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.global_memory import Allocation
+
+__all__ = ["Alone", "Done", "Part", "Worker", "serve"]
+
+
+class Alone(Exception):
+    """The launch must run with one worker; the text says why."""
+
+
+@dataclass(slots=True)
+class Done:
+    """CTAs that have ended since the last message, and instructions executed by this worker so far."""
+
+    ctas: int
+    instructions: int
+
+
+@dataclass(slots=True)
+class Part:
+    """What a worker has done in all.
+
+    Attributes
+    ----------
+    ctas, instructions, warps : CTAs that have ended, warp-instructions executed, warps started
+    services : calls of services by instruction
+    written : by the number of an allocation what has been written to it
+    """
+
+    ctas: int
+    instructions: int
+    warps: int
+    services: list[int]
+    written: dict[int, Written]
+
+
+class Worker:
+    """What a launch asks of the worker that runs it."""
+
+    def __init__(self, launch: Launch, allocations: list[Allocation]) -> None:
+        assert launch.accesses is not None
+        self._launch = launch
+        self._accesses = launch.accesses
+        self._found = launch.reports.number
+        scheduler = launch.scheduler
+        self._before = launch.done_ctas, scheduler.instructions, launch.warps_started, list(scheduler.services)
+        launch.device.memory.keep_only(allocations)
+        self.maps = self._accesses.maps = AccessMaps(allocations, launch.device.memory.rows)
+        launch.allocations = self.maps.rows
+        launch.options = replace(launch.options, progress=None, outside=None)
+        scheduler.outside = None
+        launch.worker = self
+
+    def leave(self, why: str) -> NoReturn:
+        """End this worker: the launch must run with one."""
+        raise Alone(why)
+
+    def interleaves(self) -> None:
+        """Another cluster starts before the resident one has ended."""
+        if self._launch.policy == "lazy":
+            self.leave("a cluster runs so long that others run beside it, and asynchronous operations wait")
+
+    def run(self, clusters: range) -> Done:
+        """Run clusters to their end."""
+        launch = self._launch
+        ended = launch.done_ctas
+        launch.assign(clusters)
+        launch.scheduler.run()
+        return Done(launch.done_ctas - ended, launch.scheduler.instructions - self._before[1])
+
+    def finish(self) -> Part:
+        """What has been done; `Alone` if it cannot be taken over."""
+        launch = self._launch
+        launch.finish()
+        if launch.observer is not None:
+            launch.observer.finished()
+            if launch.observer.unsettled():
+                self.leave("a second run has to test findings")
+        if launch.reports.number != self._found:
+            self.leave("there are findings")
+        if launch.printed:
+            self.leave("the kernel prints")
+        if self._accesses.clipped:
+            self.leave("a tensor copy writes up to the end of an allocation")
+        ctas, instructions, warps, services = self._before
+        executed = [now - before for now, before in zip(launch.scheduler.services, services, strict=True)]
+        counted = launch.done_ctas - ctas, launch.scheduler.instructions - instructions, launch.warps_started - warps
+        return Part(*counted, executed, self.maps.written())
+
+
+def serve(launch: Launch, allocations: list[Allocation], connection: Connection) -> NoReturn:
+    """Be a worker: receive ranges of clusters until None comes, and then the numbers of the allocations whose reads are asked for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has made this one ends it
+    status = 1
+    try:
+        gc.freeze()
+        worker = Worker(launch, allocations)
+        while (clusters := connection.recv()) is not None:
+            connection.send(worker.run(clusters))
+        connection.send(worker.finish())
+        connection.send(worker.maps.read(connection.recv()))
+        status = 0
+    except Alone as alone:
+        connection.send(str(alone))
+    except LaunchEnded:
+        connection.send("a finding ends the launch")
+    finally:
+        os._exit(status)

@@ -1,0 +1,242 @@
+"""Worker processes: what they leave behind, when they die or are interrupted, beside threads; and which bytes count as accessed."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptxlab
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.machine.memory.global_memory import DeviceMemory
+from ptxlab.machine.workers import processes, worker
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, Written, conflict
+from tests.machine.launch_helpers import kernel, store
+
+CTAS = 8
+LONG = "mov.u32 r1, 0; L: add.u32 r1, r1, 1; setp.lt.u32 p, r1, 20000000; @p bra L;" + store("r1")
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The processes that are made; none must be left."""
+    made: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        pid = fork()
+        if pid:
+            made.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", noted)
+    files = len(os.listdir("/proc/self/fd"))
+    yield made
+    for pid in made:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def launch(body: str, workers: int = 2, **options: Any) -> tuple[np.ndarray, ptxlab.Result]:
+    out = np.zeros(CTAS * 32, np.uint32)
+    return out, kernel(body).launch(grid=CTAS, block=32, args=[out], workers=workers, **options)
+
+
+def test_nothing_is_left(forked: list[int]) -> None:
+    out, result = launch(store("cta"), 3)
+    assert (result.ok, result.stats.workers, len(forked)) == (True, 3, 3)
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV, "exception"])
+def test_a_worker_dies(forked: list[int], monkeypatch: pytest.MonkeyPatch, how: Any) -> None:
+    run = worker.Worker.run
+
+    def dying(self: worker.Worker, clusters: range) -> worker.Done:
+        if 5 in clusters:
+            if how == "exception":
+                raise MemoryError
+            os.kill(os.getpid(), how)
+        return run(self, clusters)
+
+    monkeypatch.setattr(worker.Worker, "run", dying)
+    out, result = launch(store("cta"))
+    assert (result.ok, result.stats.why_alone, len(forked)) == (True, "a worker process has died", 2)
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_no_process_can_be_made(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    fork = os.fork
+
+    def limited() -> int:
+        if forked:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", limited)
+    out, result = launch(store("cta"))
+    assert result.ok
+    assert result.stats.why_alone.startswith("there can be no worker process")
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_an_interrupt_ends_all_processes(forked: list[int]) -> None:
+    """Arrays are not written back then, as with one worker."""
+    launch(store("cta"))
+    forked.clear()
+
+    def interrupt() -> None:
+        while len(forked) < 2:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt).start()
+    out = np.zeros(CTAS * 32, np.uint32)
+    loaded = kernel(LONG)
+    with pytest.raises(KeyboardInterrupt):
+        loaded.launch(grid=CTAS, block=32, args=[out], workers=2, policy="random", check="none")
+    assert len(forked) == 2
+    assert not out.any()
+
+
+def test_a_progress_function_that_raises(forked: list[int]) -> None:
+    def progress(ended: int, total: int) -> None:
+        if ended == 3:
+            raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        launch(store("cta"), progress=progress)
+
+
+def test_beside_threads(forked: list[int]) -> None:
+    """Processes are made while other threads compile and launch."""
+    failures: list[BaseException] = []
+
+    def many(first: int) -> None:
+        try:
+            for number in range(first, first + 4):
+                body = f"add.u32 r1, cta, {number}; mul.lo.u32 r1, r1, {number + 3}; {store('r1')}"
+                out, result = launch(body)
+                assert result.stats.workers == 2, result.stats.why_alone
+                assert np.array_equal(out, np.repeat((np.arange(CTAS) + number) * (number + 3), 32))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=many, args=(100 * number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_memory_that_processes_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker writes there is seen at once."""
+    import mmap
+
+    device = ptxlab.Device("sm_100a")
+    shared = np.frombuffer(mmap.mmap(-1, 4096), np.uint8)
+    device.memory.attach(0x1000_0000_0000, shared, "shared memory")
+    result = kernel(store("cta")).launch(grid=CTAS, block=32, args=[0x1000_0000_0000], device=device, workers=2)
+    assert result.stats.why_alone == "device memory is shared with another process"
+    assert np.array_equal(shared.view(np.uint32)[: CTAS * 32], np.repeat(np.arange(CTAS), 32))
+
+
+def test_ranges_cover_all_clusters() -> None:
+    for start, stop, workers in ((0, 64, 16), (3, 64, 2), (0, 1, 4), (5, 1000, 3)):
+        found = list(processes._ranges(start, stop, workers))
+        assert [number for each in found for number in each] == list(range(start, stop))
+        assert max(map(len, found)) <= max(1, (stop - start) // (4 * workers))
+
+
+# ------------------------------------------------------------------------------------------------------------ access maps
+
+SIZES = (1000, 512, 4096, 1)
+
+
+def maps() -> tuple[DeviceMemory, AccessMaps]:
+    memory = DeviceMemory()
+    for number, size in enumerate(SIZES):
+        memory.allocate(size, str(number))
+    return memory, AccessMaps(memory.live(), memory.rows)
+
+
+def bytes_of(groups: Groups, size: int) -> set[int]:
+    bits = np.unpackbits(groups.bits.view(np.uint8), axis=1, bitorder="little")
+    rows, columns = np.nonzero(bits)
+    found = set((groups.numbers[rows] * 512 + columns).tolist())
+    assert all(byte < size for byte in found)
+    return found
+
+
+def test_marked_ranges_against_sets() -> None:
+    random = np.random.default_rng(7)
+    memory, found = maps()
+    live = memory.live()
+    expected: dict[tuple[int, bool], set[int]] = {(at, write): set() for at in range(len(SIZES)) for write in (False, True)}
+    for _ in range(60):
+        at, write = int(random.integers(len(SIZES))), bool(random.integers(2))
+        starts = random.integers(0, SIZES[at], 5)
+        sizes = np.minimum(random.integers(1, 200, 5), SIZES[at] - starts)
+        base = live[at].data.ctypes.data
+        found.mark([MemoryAccess((starts + base).astype(np.uint64), sizes.astype(np.uint32), write)])
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            expected[at, write] |= set(range(start, start + size))
+    elsewhere = np.zeros(64, np.uint8)
+    found.mark([MemoryAccess.of(elsewhere, True)])
+    written, read = found.written(), found.read(range(len(SIZES)))
+    for at, size in enumerate(SIZES):
+        assert bytes_of(read[at], size) == expected[at, False]
+        assert (bytes_of(written[at].groups, size) if at in written else set()) == expected[at, True]
+
+
+def test_written_bytes_are_taken_over() -> None:
+    random = np.random.default_rng(8)
+    memory, found = maps()
+    for at, allocation in enumerate(memory.live()):
+        chosen = random.random(SIZES[at]) < 0.3
+        chosen[-1] = True
+        for byte in np.flatnonzero(chosen).tolist():
+            found.mark([MemoryAccess.of(allocation.data[byte : byte + 1], True)])
+        allocation.data[:] = random.integers(1, 256, SIZES[at])
+        after = allocation.data.copy()
+        part = found.written()[at]
+        allocation.data[:] = 0
+        part.put(allocation)
+        assert np.array_equal(allocation.data, np.where(chosen, after, 0))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "conflicts"),
+    [
+        ("w0-9", "w10-19", False),
+        ("w0-9", "w9-19", True),
+        ("r0-9", "r0-9", False),
+        ("w0-9", "r5-5", True),
+        ("r900-999", "w999-999", True),
+        ("r900-998", "w999-999", False),
+        ("w0-9 r0-9", "w600-700 r600-800", False),
+        ("w0-9 r800-800", "w600-700 r10-20", False),
+    ],
+)
+def test_conflicts(first: str, second: str, conflicts: bool) -> None:
+    for order in ((first, second), (second, first)):
+        written: list[dict[int, Written]] = []
+        read: list[dict[int, Groups]] = []
+        for accesses in order:
+            memory, found = maps()
+            for access in accesses.split():
+                low, high = map(int, access[1:].split("-"))
+                found.mark([MemoryAccess.of(memory.live()[0].data[low : high + 1], access[0] == "w")])
+            written.append(found.written())
+            read.append(found.read(range(len(SIZES))))
+        assert (conflict(written, read) is not None) is conflicts

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ptxlab.cli._launch_file import read_launchable
 
+from ptxlab.campaign.launchable import read_launchable
 from ptxlab.debug import Position, Session
 from tests.sweep_helpers import one_in
 

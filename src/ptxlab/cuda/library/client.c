@@ -313,6 +313,7 @@ bool client_connect(void)
     };
     if (ptxlab_attach_core(&core))
         return false;
+    ptxlab_follow_transfers(1);
     atexit(at_end);
     return true;
 }

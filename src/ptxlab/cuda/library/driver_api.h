@@ -270,6 +270,18 @@ typedef struct CUmulticastObjectProp {
     unsigned long long flags;
 } CUmulticastObjectProp;
 
+typedef struct CUDA_ARRAY_DESCRIPTOR {
+    size_t Width, Height;
+    int Format;
+    unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
+
+typedef struct CUDA_ARRAY3D_DESCRIPTOR {
+    size_t Width, Height, Depth;
+    int Format;
+    unsigned int NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
 typedef struct CUDA_MEMCPY2D {
     size_t srcXInBytes, srcY;
     unsigned int srcMemoryType;

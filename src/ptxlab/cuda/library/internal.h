@@ -25,7 +25,8 @@ typedef enum HandleType {
     HANDLE_GRAPH_EXEC,
     HANDLE_POOL,
     HANDLE_PHYSICAL,
-    HANDLE_USER_OBJECT
+    HANDLE_USER_OBJECT,
+    HANDLE_ARRAY
 } HandleType;
 
 /* Zeroed memory that `handle_is` knows; null if there is none. */
@@ -193,6 +194,12 @@ void memory_release_freed(void);
 /* A range got the bytes at `from`, or others if that is 0: for a core that follows transfers. */
 void note_transfer(uint64_t to, uint64_t from, uint64_t size);
 #define KIND_BIT(kind) (1u << (kind))
+
+/* An array: rows without gaps, in memory of the device whose address programs are not told. */
+struct CUarray_st {
+    CUDA_ARRAY3D_DESCRIPTOR descriptor;
+    uint64_t address, pitch, rows, slices;
+};
 
 /* ------------------------------------------------------------------ streams */
 

@@ -34,9 +34,8 @@ def built(program: Program, root: Path, checkout: Path, folder: Path) -> Path:
         link_libraries(libraries)
     virtual = "compute_" + program.target.removeprefix("sm_")
     options = [option.replace("{checkout}", str(checkout)) for option in program.build]
-    sources = [str(root / source) for source in (program.path, *program.sources)]
     command = [str(nvcc.find_nvcc()), "-std=c++17", "-cudart", "shared", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}"]
-    command += [f"-L{libraries}", *options, "-o", str(executable), *sources]
+    command += [f"-L{libraries}", *options, "-o", str(executable), str(root / program.path)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
         raise BuildFailure(next((line for line in done.stderr.splitlines() if "error" in line), f"nvcc ends with {done.returncode}"))

@@ -46,7 +46,6 @@ class Program:
     ptxlab : options of ``ptxlab exec``
     environment : variables
     build : of a program in CUDA C++: options of nvcc; ``{checkout}`` stands for the folder of the checkout
-    sources : of a program in CUDA C++: its further files, from the folder of the collection
     seconds : the time after which it is ended
     left_out : why it is not run; empty if it is
     judged : by the code of a finding, or by a way to end: whether it is true, or why that is so
@@ -58,7 +57,6 @@ class Program:
     ptxlab: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     build: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
     seconds: int = 300
     left_out: str = ""
     judged: dict[str, str] = field(default_factory=dict)
@@ -92,7 +90,7 @@ def _program(collection: Collection, path: str) -> Program:
     for rule in collection.rules:
         if fnmatch(path, rule["match"]):
             changes: dict[str, Any] = {name: value for name, value in rule.items() if name != "match"}
-            for name in changes.keys() & {"options", "ptxlab", "build", "sources"}:
+            for name in changes.keys() & {"options", "ptxlab", "build"}:
                 changes[name] = tuple(shlex.split(changes[name]))
             program = replace(program, **changes)
     return program

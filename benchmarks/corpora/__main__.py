@@ -11,8 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from .building import BuildFailure, built
 from .outcome import KINDS, Outcome, run
-from .programs import Collection, collections, programs
+from .programs import Collection, Program, collections, programs
 
 _LONGEST = 140
 
@@ -60,6 +61,16 @@ def page(collection: Collection, upstream: str, outcomes: list[Outcome], package
     return "\n".join(lines) + "\n"
 
 
+def end_of(program: Program, collection: Collection, checkout: Path, folder: Path, options: argparse.Namespace) -> Outcome:
+    """Build a program, if it must be built, and run it."""
+    root = checkout / collection.folder
+    try:
+        executable = built(program, root, checkout, folder) if program.build and not program.left_out else None
+    except BuildFailure as failure:
+        return Outcome(program, "not built", message=str(failure).replace(str(checkout), "CHECKOUT"))
+    return run(program, root, options.python, options.seconds, executable)
+
+
 def main() -> None:
     known = collections()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.corpora", description=__doc__)
@@ -69,6 +80,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="a sample: each Nth program")
     parser.add_argument("--seconds", type=int, help="a limit below that of the programs")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the programs")
+    parser.add_argument("--executables", type=Path, default=Path("build/corpora"), help="where programs in CUDA C++ are built")
     parser.add_argument("--output", type=Path, help="write the table to this file, after each program")
     options = parser.parse_args()
     console = Console(highlight=False)
@@ -76,8 +88,9 @@ def main() -> None:
     upstream, packages = commit(checkout), versions(options.python, collection.packages)
     chosen = [p for p in programs(collection, checkout) if not options.only or any(fnmatch(p.path, each) for each in options.only)]
     outcomes: list[Outcome] = []
+    folder = (options.executables / collection.name).resolve()
     for program in chosen[:: options.every]:
-        outcomes.append(run(program, checkout / collection.folder, options.python, options.seconds))
+        outcomes.append(end_of(program, collection, checkout, folder, options))
         last = outcomes[-1]
         console.print(f"{last.kind:9} {last.seconds:5.0f} s  {program.path}  {last.message[:_LONGEST]}", markup=False, soft_wrap=True)
         if options.output is not None:

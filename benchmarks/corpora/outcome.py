@@ -24,6 +24,7 @@ KINDS = {
     "failed": "the program ends with an exception or another exit status of its own",
     "time": "ended after the time limit",
     "signal": "ended by a signal",
+    "not built": "nvcc refuses it",
     "left out": "not run",
 }
 """How a program can end."""
@@ -54,8 +55,10 @@ class Outcome:
         return self.program.judged.get(code, "")
 
 
-def run(program: Program, root: Path, python: str = sys.executable, most_seconds: int | None = None) -> Outcome:
-    """Run a program in its folder, for its seconds or ``most_seconds``."""
+def run(
+    program: Program, root: Path, python: str = sys.executable, most_seconds: int | None = None, executable: Path | None = None
+) -> Outcome:
+    """Run a program in its folder, for its seconds or ``most_seconds``; ``executable`` is what was built of it."""
     if program.left_out:
         return Outcome(program, "left out", message=program.left_out)
     path = root / program.path
@@ -63,7 +66,7 @@ def run(program: Program, root: Path, python: str = sys.executable, most_seconds
     limit = program.seconds if most_seconds is None else min(program.seconds, most_seconds)
     started = time.monotonic()
     process = subprocess.Popen(
-        [*command, str(path), *program.options],
+        [*command, str(executable or path), *program.options],
         cwd=path.parent,
         env=os.environ | program.environment,
         stdin=subprocess.DEVNULL,

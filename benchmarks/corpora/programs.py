@@ -21,7 +21,7 @@ class Collection:
     Attributes
     ----------
     folder : where they are in a checkout
-    files : which files are programs, as a pattern
+    files : which files are programs, as patterns
     packages : packages whose versions the table names
     rules : the tables ``rule`` of the collection; all that match a program apply, in order
     """
@@ -29,7 +29,7 @@ class Collection:
     name: str
     repository: str
     folder: str
-    files: str
+    files: tuple[str, ...]
     packages: tuple[str, ...]
     rules: tuple[dict[str, Any], ...]
 
@@ -45,6 +45,7 @@ class Program:
     options : its own options, which make its sizes small
     ptxlab : options of ``ptxlab exec``
     environment : variables
+    build : of a program in CUDA C++: options of nvcc; ``{checkout}`` stands for the folder of the checkout
     seconds : the time after which it is ended
     left_out : why it is not run; empty if it is
     judged : by the code of a finding, or by a way to end: whether it is true, or why that is so
@@ -55,6 +56,7 @@ class Program:
     options: tuple[str, ...] = ()
     ptxlab: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    build: tuple[str, ...] = ()
     seconds: int = 300
     left_out: str = ""
     judged: dict[str, str] = field(default_factory=dict)
@@ -68,7 +70,7 @@ def collections(text: str | None = None) -> dict[str, Collection]:
             name,
             table["repository"],
             table["folder"],
-            table.get("files", "*.py"),
+            tuple(table.get("files", ["*.py"])),
             tuple(table.get("packages", ())),
             tuple(table.get("rule", ())),
         )
@@ -79,7 +81,8 @@ def collections(text: str | None = None) -> dict[str, Collection]:
 def programs(collection: Collection, checkout: Path) -> list[Program]:
     """Return the programs of a collection that a checkout holds."""
     root = checkout / collection.folder
-    return [_program(collection, path.relative_to(root).as_posix()) for path in sorted(root.rglob(collection.files))]
+    paths = {path for pattern in collection.files for path in root.rglob(pattern)}
+    return [_program(collection, path.relative_to(root).as_posix()) for path in sorted(paths)]
 
 
 def _program(collection: Collection, path: str) -> Program:
@@ -87,7 +90,7 @@ def _program(collection: Collection, path: str) -> Program:
     for rule in collection.rules:
         if fnmatch(path, rule["match"]):
             changes: dict[str, Any] = {name: value for name, value in rule.items() if name != "match"}
-            for name in changes.keys() & {"options", "ptxlab"}:
+            for name in changes.keys() & {"options", "ptxlab", "build"}:
                 changes[name] = tuple(shlex.split(changes[name]))
             program = replace(program, **changes)
     return program

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.corpora import building
 from benchmarks.corpora.__main__ import page, versions
+from benchmarks.corpora.building import BuildFailure, built
 from benchmarks.corpora.outcome import KINDS, Outcome, outcome, run
 from benchmarks.corpora.programs import Program, collections, programs
 
@@ -96,6 +98,35 @@ def test_programs_run_in_processes_of_their_own(tmp_path: Path) -> None:
     assert [each.kind for each in (good, slow, bad, left_out)] == ["passed", "time", "failed", "left out"]
     assert 1 <= slow.seconds < 20
     assert bad.message == "ValueError: sub/bad.py"
+
+
+NVCC = """#!/bin/sh
+case "$*" in *-DWRONG*) echo "a.cu(3): error: no such thing" >&2; exit 2;; esac
+while [ "$1" != -o ]; do shift; done
+printf '#!/bin/sh\\nexit 0\\n' > "$2"
+chmod +x "$2"
+"""
+
+
+def test_programs_in_cuda_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, folder = tmp_path / "nvcc", tmp_path / "executables"
+    compiler.write_text(NVCC)
+    compiler.chmod(0o755)
+    monkeypatch.setattr(building.nvcc, "find_nvcc", lambda: compiler)
+    monkeypatch.setattr(building, "link_libraries", lambda libraries: None)
+    program = Program("a/gemm.cu", build=("-I{checkout}/include",))
+    executable = built(program, tmp_path, tmp_path, folder)
+    assert executable == folder / "a-gemm"
+    compiler.write_text("not a program")
+    assert built(program, tmp_path, tmp_path, folder) == executable
+    compiler.write_text(NVCC)
+    with pytest.raises(BuildFailure, match=r"a.cu\(3\): error: no such thing"):
+        built(Program("b.cu", build=("-DWRONG",)), tmp_path, tmp_path, folder)
+
+
+def test_several_patterns_choose_programs(checkout: Path) -> None:
+    table = TABLE.replace('folder = "examples"', 'folder = "examples"\nfiles = ["a/gemm.*", "*.txt"]')
+    assert [each.path for each in programs(collections(table)["small"], checkout)] == ["a/gemm.py", "b/notes.txt"]
 
 
 def test_the_table_says_how_each_program_ended() -> None:

@@ -151,6 +151,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 driver.library.ptxlab_shut_down()
 print(library.cuDeviceGetCount(ctypes.byref(count)), library.cuInit(0))
 text = ctypes.c_char_p()
+released = [library.cuMemFree_v2(None), library.cuMemFreeAsync(None, None)]
+released += [library.cuStreamDestroy_v2(None), library.cuMemPoolDestroy(None)]
+assert released == [0] * 4, "objects of Python end after the driver"
 print(library.cuModuleUnload(None), library.cuLibraryUnload(None), library.cuGetErrorString(4, ctypes.byref(text)), text.value.decode())
 """)
     assert (done.returncode, done.stdout.splitlines()) == (0, ["33", "4 4", "0 0 0 driver shutting down"]), done.stderr

@@ -93,6 +93,20 @@ def test_what_nothing_orders_is_found(build: Build) -> None:
     assert [lines[number - 1].rpartition("// ")[2] for number in numbers] == ["the fill", "the launch", "the copy", "the wait"]
 
 
+def test_memory_that_nothing_has_written_is_found(build: Build) -> None:
+    """A copy to the host and a kernel that depends on it, with the places that have allocated the memory."""
+    done = run(build("unwritten"), "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert [(found["code"], found["severity"]) for found in report["diagnostics"]] == [("M412", "warning"), ("M412", "error")]
+    lines = (SOURCES / "unwritten.cu").read_text().splitlines()
+    details = [found["details"] for found in report["diagnostics"]]
+    places = [details[0]["called at"], details[0]["allocated at"], details[1]["launched at"]]
+    called = [lines[int(place.rpartition(":")[2]) - 1] for place in places]
+    assert [line.rpartition("// ")[2] for line in called] == ["the copy", "partly written", "the launch"]
+    assert [launch["ok"] for launch in report["launches"]] == [True, True, True, False]
+
+
 def test_memory_that_a_program_does_not_free(build: Build) -> None:
     done = run(build("unordered"), "--json", "--leaks")
     notes = [found for found in json.loads(done.stdout)["diagnostics"] if found["code"] == "I512"]

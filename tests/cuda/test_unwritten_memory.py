@@ -73,6 +73,24 @@ def test_a_copy_to_the_host(current: Driver, found: Session) -> None:
     assert (details["called at"], details["allocated at"]) == (line_of("the copy"), line_of("the allocation"))
 
 
+def test_memory_of_a_pool(current: Driver, found: Session) -> None:
+    """It is unwritten after each allocation, also where it was written before."""
+    stream, at = current.stream(), c_uint64()
+    for _ in range(2):
+        current.call("cuMemAllocAsync", byref(at), SIZE, stream)
+        current.call("cuMemsetD8Async", at, c_uint8(1), c_size_t(32), stream)
+        current.call("cuStreamSynchronize", stream)
+        read(current, at, 32)
+        assert not findings(current, found)
+        current.call("cuMemFreeAsync", at, stream)
+    current.cuMemAllocAsync(byref(at), SIZE, stream)  # of a pool
+    current.call("cuStreamSynchronize", stream)
+    read(current, at)
+    (diagnostic,) = findings(current, found)
+    assert "the host reads cuMemAllocAsync #" in diagnostic.message
+    assert dict(diagnostic.details)["allocated at"] == line_of("of a pool")
+
+
 WRITES: dict[str, Callable[[Driver, c_uint64, c_uint64], None]] = {
     "a fill": lambda driver, at, other: driver.call("cuMemsetD8_v2", at, c_uint8(1), SIZE),
     "a fill of a stream": lambda driver, at, other: driver.call("cuMemsetD32Async", at, c_uint32(1), c_size_t(16), driver.stream()),

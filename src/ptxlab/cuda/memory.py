@@ -18,7 +18,7 @@ from ptxlab.diagnostics import Place, PtxlabError, diagnose
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import ALIGNMENT, AccessError, Allocation, DeviceMemory, out_of_memory
 
-__all__ = ["DriverMemory", "ProgramMemory", "SharedMemory", "host_bytes"]
+__all__ = ["TRANSFER", "DriverMemory", "ProgramMemory", "SharedMemory", "host_bytes"]
 
 _BATCH = 256
 _LARGEST_TABLE = 64 << 10
@@ -27,8 +27,8 @@ _LARGEST_FOLLOWED = 16 << 20
 """Bytes of an allocation whose undefined bits are followed: a launch copies it for a second run."""
 _REMEMBERED = 1024
 """Freed ranges that are kept, to say of an access that its memory was freed."""
-_DEVICE, _VARIABLE = 1, 5
-_TRANSFER = 8
+_DEVICE, _VARIABLE, _POOL = 1, 5, 6
+TRANSFER = 8
 """A change of what memory holds: ``TRANSFER`` in ``library/core.h``."""
 _NAMES = {1: "cuMemAlloc", 2: "cuMemHostAlloc", 3: "cuMemHostRegister", 4: "cuMemAllocManaged", 6: "cuMemAllocAsync", 7: "cuMemMap"}
 """The functions of the kinds of memory in ``library/internal.h``."""
@@ -155,7 +155,7 @@ class DriverMemory(DeviceMemory):
             moved = False
             while taken := self._library.ptxlab_heap_changes(self._changes, _BATCH):
                 for change in self._changes[:taken]:
-                    moved |= change.kind != _TRANSFER
+                    moved |= change.kind != TRANSFER
                     self._apply(change)
             if moved:
                 self._tabulate()
@@ -187,17 +187,18 @@ class DriverMemory(DeviceMemory):
     def _apply(self, change: HeapChange) -> None:
         """Enter or release one range; the table of the compiled code is made afterwards."""
         kind = abs(change.kind)
-        if kind == _TRANSFER:
+        if kind == TRANSFER:
             self._transferred(change.address, change.id, change.size, change.place)
             return
         if kind == _VARIABLE:
             return
         if change.kind > 0:
             self._forget_below(change.address, change.size)
-            name = f"{_NAMES[kind]} #{change.id}"
-            data, copied = host_bytes(change.address, change.size), kind != _DEVICE
-            made = ProgramMemory(change.address, change.size, data, name, copied_back=copied, function=_NAMES[kind], made=change.place)
-            if self.reader is not None and not copied and change.size <= _LARGEST_FOLLOWED:
+            function = _NAMES[kind]
+            name = f"{function} #{change.id}"
+            data, on_device = host_bytes(change.address, change.size), kind in (_DEVICE, _POOL)
+            made = ProgramMemory(change.address, change.size, data, name, copied_back=not on_device, function=function, made=change.place)
+            if self.reader is not None and on_device and change.size <= _LARGEST_FOLLOWED:
                 made.leave_unwritten()
             at = bisect_left(self._bases, change.address)
             self._bases.insert(at, change.address)

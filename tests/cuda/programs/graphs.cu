@@ -91,8 +91,44 @@ int main() {
   CUDA(cudaStreamSynchronize(stream));
   for (int i = 0; i < n; i++) EXPECT(got[i] == 37);
 
+  // A node that is switched off, and memory that comes and goes with each launch.
+  CUDA(cudaGraphNodeSetEnabled(made_executable, kernel, 0));
+  CUDA(cudaGraphLaunch(made_executable, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int i = 0; i < n; i++) EXPECT(got[i] == 7);
+
+  cudaGraph_t own;
+  cudaGraphNode_t allocation, release;
+  cudaGraphExec_t own_executable;
+  CUDA(cudaGraphCreate(&own, 0));
+  cudaMemAllocNodeParams wanted = {};
+  wanted.poolProps.allocType = cudaMemAllocationTypePinned;
+  wanted.poolProps.location.type = cudaMemLocationTypeDevice;
+  wanted.bytesize = n * sizeof(int);
+  CUDA(cudaGraphAddMemAllocNode(&allocation, own, nullptr, 0, &wanted));
+  int *inner = static_cast<int *>(wanted.dptr);
+  fill_parameters.dst = inner;
+  CUDA(cudaGraphAddMemsetNode(&fill, own, &allocation, 1, &fill_parameters));
+  void *inner_arguments[] = {&inner, &value, &size};
+  launch.kernelParams = inner_arguments;
+  CUDA(cudaGraphAddKernelNode(&kernel, own, &fill, 1, &launch));
+  CUDA(cudaGraphAddMemcpyNode1D(&copy, own, &kernel, 1, got.data(), inner, n * sizeof(int), cudaMemcpyDeviceToHost));
+  CUDA(cudaGraphAddMemFreeNode(&release, own, &copy, 1, inner));
+  CUDA(cudaGraphInstantiate(&own_executable, own, 0));
+  for (int launches = 0; launches < 2; launches++) {
+    CUDA(cudaGraphLaunch(own_executable, stream));
+    CUDA(cudaStreamSynchronize(stream));
+    for (int i = 0; i < n; i++) EXPECT(got[i] == 37);
+    got.assign(n, 0);
+  }
+  unsigned long long used = 1;
+  CUDA(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+  EXPECT(used == 0);
+
   CUDA(cudaGraphExecDestroy(executable));
   CUDA(cudaGraphExecDestroy(made_executable));
+  CUDA(cudaGraphExecDestroy(own_executable));
+  CUDA(cudaGraphDestroy(own));
   CUDA(cudaGraphDestroy(graph));
   CUDA(cudaGraphDestroy(made));
   CUDA(cudaStreamDestroy(stream));

@@ -257,6 +257,39 @@ void capture_forget_event(CUevent event)
     free(old);
 }
 
+static bool reaches(CUgraphNode from, CUgraphNode wanted)
+{
+    if (from == wanted)
+        return true;
+    for (uint32_t i = 0; i < from->before_count; i++)
+        if (reaches(from->before[i], wanted))
+            return true;
+    return false;
+}
+
+/* Whether the work of a stream stands before the last nodes of the first stream of its capture. */
+static bool is_joined(const StreamCapture *stream)
+{
+    const NodeSet *ends = &((StreamCapture *)stream->capture->origin->capture)->last;
+    for (uint32_t i = 0; i < stream->last.count; i++) {
+        bool reached = false;
+        for (uint32_t j = 0; j < ends->count && !reached; j++)
+            reached = reaches(ends->nodes[j], stream->last.nodes[i]);
+        if (!reached)
+            return false;
+    }
+    return true;
+}
+
+static bool are_joined(const Capture *capture)
+{
+    for (const StreamCapture *at = streams; at; at = at->next)
+        if (at->capture == capture && !is_joined(at))
+            return false;
+    return true;
+}
+
+/* The work of a stream that has been joined stays in the graph. */
 void capture_end_stream(CUstream stream)
 {
     GUARDED;
@@ -264,7 +297,8 @@ void capture_end_stream(CUstream stream)
     if (!of)
         return;
     if (of->capture->origin != stream) {
-        invalidate(of->capture);
+        if (!is_joined(of))
+            invalidate(of->capture);
         for (StreamCapture **at = &streams; *at; at = &(*at)->next)
             if (*at == of) {
                 leave(at);
@@ -318,31 +352,6 @@ CUresult ptxlab_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mod
     return refused;
 }
 
-static bool reaches(CUgraphNode from, CUgraphNode wanted)
-{
-    if (from == wanted)
-        return true;
-    for (uint32_t i = 0; i < from->before_count; i++)
-        if (reaches(from->before[i], wanted))
-            return true;
-    return false;
-}
-
-/* Whether the work of all streams of a capture stands before the last nodes of its first stream. */
-static bool is_joined(Capture *capture)
-{
-    const NodeSet *last = &((StreamCapture *)capture->origin->capture)->last;
-    for (StreamCapture *at = streams; at; at = at->next)
-        for (uint32_t i = 0; at->capture == capture && i < at->last.count; i++) {
-            bool found = false;
-            for (uint32_t j = 0; j < last->count && !found; j++)
-                found = reaches(last->nodes[j], at->last.nodes[i]);
-            if (!found)
-                return false;
-        }
-    return true;
-}
-
 CUresult ptxlab_cuStreamEndCapture(CUstream handle, CUgraph *graph)
 {
     GUARDED;
@@ -362,8 +371,8 @@ CUresult ptxlab_cuStreamEndCapture(CUstream handle, CUgraph *graph)
     if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     CUresult result = capture->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-                      : is_joined(capture) ? CUDA_SUCCESS
-                                           : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+                      : are_joined(capture) ? CUDA_SUCCESS
+                                            : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     if (result)
         graph_free(capture->graph);
     else

@@ -1,247 +1,13 @@
-/* The core in a server process. Each thread has a connection of its own, so that a launch that waits holds up no other thread.
-
-   A message is a header and a body. The server answers each request with a header whose kind is the result. While a request runs, the
-   server may ask the library on the same connection; those kinds are numbers from FROM_SERVER on, and the library answers likewise.
-   remote/_server.py is the other side: the kinds and bodies stand there too. */
+/* The core in a server process: each of its functions is a request. */
 #include "client.h"
 
-#include <elf.h>
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include "internal.h"
+#include "connection.h"
 
-enum Kind {
-    HELLO = 1,
-    LOAD_IMAGE,
-    UNLOAD_IMAGE,
-    KERNEL_NAME,
-    KERNEL_INFO,
-    VARIABLE,
-    PREPARE_LAUNCH,
-    RUN_LAUNCH,
-    ENCODE_TENSOR_MAP,
-    LINK,
-    REPORT,
-    HEAP_CHANGES,
-    CONFLICT,
-    ENDED,
-    FROM_SERVER = 10000, /* above all codes of results */
-    STALLED = FROM_SERVER,
-    ACTIVITY,
-    HEAP_ALLOCATE,
-    HEAP_FREE,
-    PRINT,
-    ORDER_IS_WANTED,
-    ACCESSED,
-    PLACE
-};
-
-typedef struct Header {
-    uint32_t size; /* of the body */
-    int32_t kind;
-} Header;
-
-/* The connection of a thread, and the last body that came over it. */
-typedef struct Connection {
-    int socket;
-    char *body;
-    size_t size, capacity;
-    struct Connection *next;
-} Connection;
-
-#define MOST_PARTS 6
-
-static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER; /* of the list of connections, and of the memory map as the server knows it */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key;
-static Connection *connections;
-static uint64_t told; /* the version of the memory map that the server knows */
-static _Atomic bool lost;
-static struct sockaddr_un server;
-static socklen_t server_size;
-
-/* ------------------------------------------------------------------ connections */
-
-static CUresult server_is_lost(void)
-{
-    if (!atomic_exchange(&lost, true))
-        fprintf(stderr, "ptxlab: the process that runs the kernels has ended; launches fail with CUDA_ERROR_OPERATING_SYSTEM\n");
-    return CUDA_ERROR_OPERATING_SYSTEM;
-}
-
-static void close_connection(void *value)
-{
-    Connection *closed = value;
-    pthread_mutex_lock(&guard);
-    for (Connection **link = &connections; *link; link = &(*link)->next)
-        if (*link == closed) {
-            *link = closed->next;
-            break;
-        }
-    pthread_mutex_unlock(&guard);
-    close(closed->socket);
-    free(closed->body);
-    free(closed);
-}
-
-static void make_key(void) { pthread_key_create(&key, close_connection); }
-
-static Connection *connection(void)
-{
-    pthread_once(&once, make_key);
-    Connection *found = pthread_getspecific(key);
-    if (found || lost)
-        return found;
-    found = calloc(1, sizeof *found);
-    if (!found)
-        return NULL;
-    found->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (found->socket < 0 || connect(found->socket, (struct sockaddr *)&server, server_size)) {
-        if (found->socket >= 0)
-            close(found->socket);
-        free(found);
-        return NULL;
-    }
-    pthread_mutex_lock(&guard);
-    found->next = connections;
-    connections = found;
-    pthread_mutex_unlock(&guard);
-    pthread_setspecific(key, found);
-    return found;
-}
-
-void client_forget(void)
-{
-    for (Connection *each = connections; each; each = each->next)
-        close(each->socket);
-    connections = NULL;
-}
-
-static bool send_parts(int socket, int32_t kind, struct iovec *parts, int count)
-{
-    struct iovec all[MOST_PARTS + 1];
-    Header header = {0, kind};
-    for (int i = 0; i < count; i++) {
-        all[i + 1] = parts[i];
-        header.size += (uint32_t)parts[i].iov_len;
-    }
-    all[0] = (struct iovec){&header, sizeof header};
-    struct msghdr message = {.msg_iov = all, .msg_iovlen = (size_t)count + 1};
-    while (message.msg_iovlen) {
-        ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0)
-            return false;
-        while (message.msg_iovlen && (size_t)sent >= message.msg_iov->iov_len) {
-            sent -= (ssize_t)message.msg_iov->iov_len;
-            message.msg_iov++;
-            message.msg_iovlen--;
-        }
-        if (message.msg_iovlen) {
-            message.msg_iov->iov_base = (char *)message.msg_iov->iov_base + sent;
-            message.msg_iov->iov_len -= (size_t)sent;
-        }
-    }
-    return true;
-}
-
-static bool receive(int socket, void *to, size_t size)
-{
-    for (size_t got = 0; got < size;) {
-        ssize_t count = recv(socket, (char *)to + got, size - got, 0);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return false;
-        got += (size_t)count;
-    }
-    return true;
-}
-
-static bool receive_message(Connection *from, int32_t *kind)
-{
-    Header header;
-    if (!receive(from->socket, &header, sizeof header))
-        return false;
-    if (header.size + 1 > from->capacity) {
-        char *grown = realloc(from->body, (size_t)header.size + 1);
-        if (!grown)
-            return false;
-        from->body = grown;
-        from->capacity = (size_t)header.size + 1;
-    }
-    from->size = header.size;
-    *kind = header.kind;
-    if (!receive(from->socket, from->body, header.size))
-        return false;
-    from->body[header.size] = 0;
-    return true;
-}
-
-/* Answer a request of the server. */
-static bool answer(Connection *to, int32_t kind)
-{
-    uint64_t numbers[3] = {0};
-    uint32_t activity[2] = {0};
-    char site[SITE_BYTES];
-    struct iovec none = {numbers, 0}, one = {numbers, sizeof numbers[0]}, pair = {activity, sizeof activity};
-    if (to->size >= sizeof numbers)
-        memcpy(numbers, to->body, sizeof numbers);
-    switch (kind) {
-    case STALLED:
-        ptxlab_stalled();
-        return send_parts(to->socket, 0, &none, 1);
-    case ACTIVITY:
-        ptxlab_activity(&activity[0], &activity[1]);
-        return send_parts(to->socket, 0, &pair, 1);
-    case HEAP_ALLOCATE:
-        numbers[0] = ptxlab_heap_allocate((int)numbers[0], numbers[1], numbers[2]);
-        return send_parts(to->socket, 0, &one, 1);
-    case HEAP_FREE:
-        ptxlab_heap_free(numbers[0]);
-        return send_parts(to->socket, 0, &none, 1);
-    case PRINT:
-        fwrite(to->body, 1, to->size, stdout);
-        return send_parts(to->socket, 0, &none, 1);
-    case ORDER_IS_WANTED:
-        numbers[0] = (uint64_t)ptxlab_order_is_wanted();
-        return send_parts(to->socket, 0, &one, 1);
-    case PLACE:
-        return send_parts(to->socket, 0, &(struct iovec){site, native_place_text(numbers[0], site)}, 1);
-    case ACCESSED:
-        ptxlab_accessed((const AccessRange *)(const void *)to->body, (uint32_t)(to->size / sizeof(AccessRange)));
-        return send_parts(to->socket, 0, &none, 1);
-    default:
-        return false;
-    }
-}
-
-/* Send a request and wait for its result; the body of the answer is `*answered` then, until the next request of the thread. */
-static CUresult request(enum Kind kind, struct iovec *parts, int count, Connection **answered)
-{
-    Connection *to = connection();
-    int32_t result;
-    if (!to || !send_parts(to->socket, kind, parts, count))
-        return server_is_lost();
-    do {
-        if (!receive_message(to, &result))
-            return server_is_lost();
-    } while (result >= FROM_SERVER && answer(to, result));
-    if (result >= FROM_SERVER)
-        return server_is_lost();
-    if (answered)
-        *answered = to;
-    return (CUresult)result;
-}
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER; /* of what is kept of images, and of the memory map as the server knows it */
+static uint64_t told;                                     /* the version of the memory map that the server knows */
 
 /* Tell the server how the map of memory has changed. */
 static CUresult tell_changes(void)
@@ -250,13 +16,7 @@ static CUresult tell_changes(void)
     CUresult error = CUDA_SUCCESS;
     pthread_mutex_lock(&guard);
     uint64_t version = ptxlab_heap_version();
-    bool changed = version != told;
-    pthread_mutex_unlock(&guard);
-    if (!changed)
-        return error;
-    connection(); /* made without the lock */
-    pthread_mutex_lock(&guard);
-    for (uint32_t count; !error && (count = ptxlab_heap_changes(changes, 64));) {
+    for (uint32_t count; version != told && !error && (count = ptxlab_heap_changes(changes, 64));) {
         struct iovec parts[] = {{changes, count * sizeof changes[0]}};
         error = request(HEAP_CHANGES, parts, 1, NULL);
     }
@@ -514,41 +274,21 @@ static int start_thread(void (*function)(void *), void *argument)
 /* At the end of the program: work that it has not waited for is done, so that its findings are not lost. */
 static void at_end(void)
 {
-    if (driver.phase != PHASE_READY || lost)
+    if (driver.phase != PHASE_READY || is_server_lost())
         return;
     ptxlab_drain();
     if (!tell_changes())
         request(ENDED, NULL, 0, NULL);
 }
 
-/* Send the file that holds the memory of the devices. */
-static bool share_memory(int socket)
-{
-    int file = arena_share();
-    if (file < 0)
-        return false;
-    Header header = {0, HELLO};
-    struct iovec part = {&header, sizeof header};
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof file)] = {0};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    *rights = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof file), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(rights), &file, sizeof file);
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
-}
-
 bool client_connect(void)
 {
     static DeviceDescription descriptions[PTXLAB_MAX_DEVICES];
     const char *name = getenv(PTXLAB_SERVER);
-    int32_t result;
-    if (!name || strlen(name) + 1 >= sizeof server.sun_path)
+    if (!name)
         return false;
-    server.sun_family = AF_UNIX;
-    memcpy(server.sun_path + 1, name, strlen(name));
-    server_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
-    Connection *first = connection();
-    if (!first || !share_memory(first->socket) || !receive_message(first, &result) || result || first->size > sizeof descriptions) {
+    Connection *first = connect_to_server(name, arena_share());
+    if (!first || first->size > sizeof descriptions) {
         server_is_lost();
         return false;
     }
@@ -573,6 +313,7 @@ bool client_connect(void)
     };
     if (ptxlab_attach_core(&core))
         return false;
+    ptxlab_follow_transfers(1);
     atexit(at_end);
     return true;
 }

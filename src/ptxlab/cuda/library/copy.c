@@ -328,31 +328,49 @@ CUresult ptxlab_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr f
 
 /* ------------------------------------------------------------------ copies of boxes */
 
-static CUresult side_of(Side *side, Place *place, unsigned int type, uint64_t host, uint64_t device, const uint64_t *at, uint64_t pitch,
-                        uint64_t rows, const CUDA_MEMCPY3D *copy)
+typedef struct End {
+    unsigned int type;
+    uint64_t host, device;
+    CUarray array;
+    uint64_t at[3], pitch, rows;
+} End;
+
+static CUresult side_of_array(Side *side, const End *end, const CUDA_MEMCPY3D *copy)
 {
-    if (type == CU_MEMORYTYPE_ARRAY)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (type < CU_MEMORYTYPE_HOST || type > CU_MEMORYTYPE_UNIFIED)
+    const struct CUarray_st *array = end->array;
+    if (!handle_is(array, HANDLE_ARRAY))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (end->at[0] + copy->WidthInBytes > array->pitch || end->at[1] + copy->Height > array->rows || end->at[2] + copy->Depth > array->slices)
         return CUDA_ERROR_INVALID_VALUE;
-    *place = type == CU_MEMORYTYPE_HOST ? HOST : type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANYWHERE;
-    pitch = pitch ? pitch : at[0] + copy->WidthInBytes;
-    rows = rows ? rows : at[1] + copy->Height;
-    uint64_t start = type == CU_MEMORYTYPE_HOST ? host : device;
-    *side = (Side){.address = start + (at[2] * rows + at[1]) * pitch + at[0], .pitch = pitch, .rows = rows};
-    return pitch < at[0] + copy->WidthInBytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    uint64_t start = array->address + (end->at[2] * array->rows + end->at[1]) * array->pitch + end->at[0];
+    *side = (Side){.address = start, .pitch = array->pitch, .rows = array->rows};
+    return CUDA_SUCCESS;
+}
+
+static CUresult side_of(Side *side, Place *place, const End *end, const CUDA_MEMCPY3D *copy)
+{
+    if (end->type < CU_MEMORYTYPE_HOST || end->type > CU_MEMORYTYPE_UNIFIED)
+        return CUDA_ERROR_INVALID_VALUE;
+    *place = end->type == CU_MEMORYTYPE_HOST ? HOST : end->type == CU_MEMORYTYPE_UNIFIED ? ANYWHERE : DEVICE;
+    if (end->type == CU_MEMORYTYPE_ARRAY)
+        return side_of_array(side, end, copy);
+    uint64_t pitch = end->pitch ? end->pitch : end->at[0] + copy->WidthInBytes;
+    uint64_t rows = end->rows ? end->rows : end->at[1] + copy->Height;
+    uint64_t start = end->type == CU_MEMORYTYPE_HOST ? end->host : end->device;
+    *side = (Side){.address = start + (end->at[2] * rows + end->at[1]) * pitch + end->at[0], .pitch = pitch, .rows = rows};
+    return pitch < end->at[0] + copy->WidthInBytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static CUresult make_box(CopyOp **made, const CUDA_MEMCPY3D *copy)
 {
     Side to, from;
     Place to_place, from_place;
-    const uint64_t target[3] = {copy->dstXInBytes, copy->dstY, copy->dstZ}, source[3] = {copy->srcXInBytes, copy->srcY, copy->srcZ};
-    CUresult refused = side_of(&to, &to_place, copy->dstMemoryType, (uint64_t)copy->dstHost, copy->dstDevice, target, copy->dstPitch,
-                               copy->dstHeight, copy);
-    if (!refused)
-        refused = side_of(&from, &from_place, copy->srcMemoryType, (uint64_t)copy->srcHost, copy->srcDevice, source, copy->srcPitch,
-                          copy->srcHeight, copy);
+    End target = {copy->dstMemoryType, (uint64_t)copy->dstHost,  copy->dstDevice, copy->dstArray,
+                  {copy->dstXInBytes, copy->dstY, copy->dstZ}, copy->dstPitch, copy->dstHeight};
+    End source = {copy->srcMemoryType, (uint64_t)copy->srcHost,  copy->srcDevice, copy->srcArray,
+                  {copy->srcXInBytes, copy->srcY, copy->srcZ}, copy->srcPitch, copy->srcHeight};
+    CUresult refused = side_of(&to, &to_place, &target, copy);
+    refused = refused ? refused : side_of(&from, &from_place, &source, copy);
     return refused ? refused : make(made, to, to_place, from, from_place, copy->WidthInBytes, copy->Height, copy->Depth);
 }
 
@@ -385,12 +403,14 @@ static CUresult plane(const CUDA_MEMCPY2D *copy, CUstream stream, bool wait)
         .srcMemoryType = copy->srcMemoryType,
         .srcHost = copy->srcHost,
         .srcDevice = copy->srcDevice,
+        .srcArray = copy->srcArray,
         .srcPitch = copy->srcPitch,
         .dstXInBytes = copy->dstXInBytes,
         .dstY = copy->dstY,
         .dstMemoryType = copy->dstMemoryType,
         .dstHost = copy->dstHost,
         .dstDevice = copy->dstDevice,
+        .dstArray = copy->dstArray,
         .dstPitch = copy->dstPitch,
         .WidthInBytes = copy->WidthInBytes,
         .Height = copy->Height,

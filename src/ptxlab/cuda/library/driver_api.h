@@ -106,6 +106,7 @@ typedef int CUstreamCaptureMode;
 typedef int CUstreamCaptureStatus;
 typedef int CUstreamAttrID;
 typedef int CUgraphNodeType;
+typedef int CUgraphMem_attribute;
 typedef int CUlaunchAttributeID;
 typedef int CUtensorMapDataType;
 typedef int CUtensorMapInterleave;
@@ -269,6 +270,18 @@ typedef struct CUmulticastObjectProp {
     unsigned long long flags;
 } CUmulticastObjectProp;
 
+typedef struct CUDA_ARRAY_DESCRIPTOR {
+    size_t Width, Height;
+    int Format;
+    unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
+
+typedef struct CUDA_ARRAY3D_DESCRIPTOR {
+    size_t Width, Height, Depth;
+    int Format;
+    unsigned int NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
 typedef struct CUDA_MEMCPY2D {
     size_t srcXInBytes, srcY;
     unsigned int srcMemoryType;
@@ -417,6 +430,13 @@ typedef struct CUgraphExecUpdateResultInfo {
     CUgraphNode errorNode, errorFromNode;
 } CUgraphExecUpdateResultInfo;
 
+typedef struct CUDA_MEM_ALLOC_NODE_PARAMS {
+    CUmemPoolProps poolProps;
+    const CUmemAccessDesc *accessDescs;
+    size_t accessDescCount, bytesize;
+    CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+
 typedef struct CUgraphNodeParams {
     CUgraphNodeType type;
     int reserved0[3];
@@ -439,6 +459,10 @@ typedef struct CUgraphNodeParams {
         struct {
             CUgraph graph;
         } graph;
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+        struct {
+            CUdeviceptr dptr;
+        } free;
     };
     long long reserved2;
 } CUgraphNodeParams;
@@ -447,6 +471,7 @@ _Static_assert(sizeof(CUlaunchConfig) == 56 && sizeof(CUlaunchAttribute) == 72 &
 _Static_assert(sizeof(CUDA_MEMCPY2D) == 128 && sizeof(CUDA_MEMCPY3D) == 200, "layout of copies");
 _Static_assert(sizeof(CUmemPoolProps) == 88 && sizeof(CUmemAllocationProp) == 32 && sizeof(CUmemAccessDesc) == 12, "layout of memory");
 _Static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == 72 && sizeof(CUgraphNodeParams) == 256, "layout of graphs");
+_Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120, "layout of memory in graphs");
 
 #define FUNCTION(name, since, symbol, needs, parameters, arguments) CUresult symbol parameters;
 #define STREAM_FUNCTION(name, since, symbol, suffix, needs, parameters, arguments) \

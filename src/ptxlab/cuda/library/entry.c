@@ -3,12 +3,14 @@
 
 #include "internal.h"
 
+static CUresult result_of(CUresult refused) { return refused == NOTHING_LEFT ? CUDA_SUCCESS : refused; }
+
 #define BODY(name, symbol, needs, parameters, arguments) \
     EXPORT CUresult symbol parameters                    \
     {                                                    \
         CUresult refused = enter_##needs();              \
         if (refused)                                     \
-            return refused;                              \
+            return result_of(refused);                   \
         this_thread()->function = #name;                 \
         return ptxlab_##symbol arguments;                \
     }
@@ -19,7 +21,7 @@
     {                                                                              \
         CUresult refused = enter_##needs();                                        \
         if (refused)                                                               \
-            return refused;                                                        \
+            return result_of(refused);                                             \
         this_thread()->function = #name;                                           \
         this_thread()->per_thread++;                                               \
         CUresult result = ptxlab_##symbol arguments;                               \

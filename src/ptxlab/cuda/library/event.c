@@ -7,8 +7,10 @@ typedef struct RecordOp {
     Op op;
     CUevent event;
     CUstream stream;
+    uint64_t record; /* the number of this record, of an event that processes share */
 } RecordOp;
 
+/* With the lock held. */
 static void drop(CUevent event)
 {
     if (--event->references)
@@ -16,7 +18,23 @@ static void drop(CUevent event)
     if (event->position.stream)
         stream_drop(event->position.stream);
     capture_forget_event(event);
+    if (event->shared)
+        event_unshare(event);
     free(event);
+}
+
+void event_drop(CUevent event)
+{
+    lock();
+    drop(event);
+    unlock();
+}
+
+static void complete(Op *op)
+{
+    RecordOp *record = (RecordOp *)op;
+    if (record->event->shared)
+        event_share_completion(record->event, record->record);
 }
 
 static CUresult note_time(Op *op)
@@ -27,15 +45,11 @@ static CUresult note_time(Op *op)
     if (record->event->position.stream == record->stream && record->event->position.count == op->index)
         record->event->time = now_ns();
     unlock();
+    complete(op);
     return CUDA_SUCCESS;
 }
 
-static void release(Op *op)
-{
-    lock();
-    drop(((RecordOp *)op)->event);
-    unlock();
-}
+static void release(Op *op) { event_drop(((RecordOp *)op)->event); }
 
 /* Other streams can wait for the position before the operation is performed. */
 static void place(Op *op, CUstream stream)
@@ -47,9 +61,11 @@ static void place(Op *op, CUstream stream)
     record->event->position = (Position){stream, op->index};
     record->event->clock = stream->clock;
     record->stream = stream;
+    if (record->event->shared)
+        record->record = record->event->record = event_share_record(record->event);
 }
 
-static const OpClass records = {.size = sizeof(RecordOp), .at_once = true, .entered = place, .perform = note_time, .dispose = release};
+static const OpClass records = {.size = sizeof(RecordOp), .at_once = true, .entered = place, .perform = note_time, .cancel = complete, .dispose = release};
 
 CUresult event_record(CUevent event, CUstream stream)
 {
@@ -64,18 +80,30 @@ CUresult event_record(CUevent event, CUstream stream)
     return submit(stream, &made->op);
 }
 
+CUevent event_new(unsigned int flags)
+{
+    CUevent made = handle_new(HANDLE_EVENT, sizeof *made);
+    if (made) {
+        made->context = current_context();
+        made->flags = flags;
+        made->references = 1;
+    }
+    return made;
+}
+
 CUresult ptxlab_cuEventCreate(CUevent *event, unsigned int flags)
 {
     unsigned int all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     bool untimed = flags & CU_EVENT_DISABLE_TIMING;
     if (!event || flags & ~all || (flags & CU_EVENT_INTERPROCESS && !untimed))
         return CUDA_ERROR_INVALID_VALUE;
-    CUevent made = handle_new(HANDLE_EVENT, sizeof *made);
+    CUevent made = event_new(flags);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    made->context = current_context();
-    made->flags = flags;
-    made->references = 1;
+    if (flags & CU_EVENT_INTERPROCESS && !event_share(made)) {
+        ptxlab_cuEventDestroy_v2(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *event = made;
     return CUDA_SUCCESS;
 }
@@ -85,9 +113,7 @@ CUresult ptxlab_cuEventDestroy_v2(CUevent event)
     if (!handle_is(event, HANDLE_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
     handle_forget(event);
-    lock();
-    drop(event);
-    unlock();
+    event_drop(event);
     return CUDA_SUCCESS;
 }
 
@@ -116,6 +142,8 @@ CUresult ptxlab_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int f
         return CUDA_ERROR_ILLEGAL_STATE;
     if ((event->capture || stream->capture) && capture_event_wait)
         return capture_event_wait(stream, event);
+    if (is_recorded_elsewhere(event))
+        return event_stream_waits(stream, event);
     if (!event->position.stream)
         return CUDA_SUCCESS;
     lock();
@@ -144,6 +172,8 @@ CUresult ptxlab_cuEventQuery(CUevent event)
     CUresult refused = capture_forbids();
     if (refused)
         return refused;
+    if (is_recorded_elsewhere(event))
+        return event_query_elsewhere(event);
     return happened(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -153,6 +183,8 @@ CUresult ptxlab_cuEventSynchronize(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture)
         return capture_refuse_event(event);
+    if (is_recorded_elsewhere(event))
+        return event_wait_elsewhere(event);
     if (!event->position.stream)
         return CUDA_SUCCESS;
     lock();

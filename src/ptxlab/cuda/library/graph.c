@@ -8,7 +8,14 @@ CUgraph graph_of(CUgraph handle) { return handle_is(handle, HANDLE_GRAPH) ? hand
 
 CUgraphNode node_of(CUgraphNode handle) { return handle_is(handle, HANDLE_GRAPH_NODE) ? handle : NULL; }
 
-CUgraph graph_new(void) { return handle_new(HANDLE_GRAPH, sizeof(struct CUgraph_st)); }
+CUgraph graph_new(void)
+{
+    static _Atomic unsigned int last;
+    CUgraph made = handle_new(HANDLE_GRAPH, sizeof *made);
+    if (made)
+        made->id = ++last;
+    return made;
+}
 
 static void node_free(CUgraphNode node)
 {
@@ -26,6 +33,7 @@ void graph_free(CUgraph graph)
     for (uint32_t i = 0; i < graph->count; i++)
         node_free(graph->nodes[i]);
     free(graph->nodes);
+    graph_drop_objects(graph);
     handle_free(graph);
 }
 
@@ -62,6 +70,7 @@ CUresult graph_add(CUgraphNode *into, CUgraph graph, const CUgraphNode *before, 
     graph->nodes = grown;
     graph->nodes[graph->count++] = node;
     node->graph = graph;
+    node->id = ++graph->last_id;
     node->type = type;
     node->op = op;
     for (size_t i = 0; i < count; i++)
@@ -99,6 +108,10 @@ static bool copy_node(CUgraph made, CUgraphNode from)
     node->copy = from->copy;
     node->fill = from->fill;
     node->host = from->host;
+    node->allocation = from->allocation;
+    node->released = from->released;
+    node->id = from->id;
+    node->disabled = from->disabled;
     node->child = from->child ? graph_copy(from->child) : NULL;
     return !from->child || node->child;
 }
@@ -106,7 +119,7 @@ static bool copy_node(CUgraph made, CUgraphNode from)
 CUgraph graph_copy(CUgraph graph)
 {
     CUgraph made = graph_new();
-    bool copied = made;
+    bool copied = made && graph_copy_objects(made, graph);
     for (uint32_t i = 0; i < graph->count && copied; i++)
         copied = copy_node(made, graph->nodes[i]);
     for (uint32_t i = 0; i < graph->count && copied; i++)

@@ -17,12 +17,18 @@ struct CUgraphNode_st {
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS fill;
     CUDA_HOST_NODE_PARAMS host;
+    CUDA_MEM_ALLOC_NODE_PARAMS allocation;
+    CUdeviceptr released;
     void **parameters; /* of kernels: pointers to the packed bytes */
+    unsigned int id;   /* in the graph, from 1 */
+    bool disabled;     /* of executable graphs: the node does nothing */
 };
 
 struct CUgraph_st {
     CUgraphNode *nodes; /* in the order in which they were made */
     uint32_t count;
+    unsigned int id, last_id; /* of the graph, and of its last node */
+    struct Held *held;        /* the user objects that it holds references to */
 };
 
 /* Null if a handle is no graph or no node. */
@@ -41,8 +47,16 @@ CUresult graph_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
 bool graph_depend(CUgraphNode node, CUgraphNode before);
 void node_replace(CUgraphNode node, Op *op);
 
+/* The user objects of a graph: a copy holds them too, and a graph that ends holds them no longer. */
+bool graph_copy_objects(CUgraph to, CUgraph from);
+void graph_drop_objects(CUgraph graph);
+
 /* The node of an executable graph that a node of its graph has become; null if there is none. */
 CUgraphNode graph_exec_node(CUgraphExec executable, CUgraphNode node);
+
+/* Make the operation of a node that allocates memory, or releases it: at the same address in each launch. */
+CUresult make_graph_memory(Op **op, CUdevice device, size_t size, CUdeviceptr *address);
+CUresult make_graph_release(Op **op, CUdeviceptr address);
 
 /* Give a stream what a node does. */
 CUresult node_submit(CUgraphNode node, CUstream stream);

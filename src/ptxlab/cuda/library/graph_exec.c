@@ -83,6 +83,8 @@ static CUresult submit_all(CUgraph graph, CUgraphNode *order, CUstream stream)
 
 CUresult node_submit(CUgraphNode node, CUstream stream)
 {
+    if (node->disabled)
+        return CUDA_SUCCESS;
     if (node->type == NODE_EVENT_RECORD)
         return ptxlab_cuEventRecord(node->event, stream);
     if (node->type == NODE_EVENT_WAIT)
@@ -130,6 +132,39 @@ CUresult ptxlab_cuGraphExecGetFlags(CUgraphExec executable, cuuint64_t *flags)
     if (!exec_of(executable) || !flags)
         return CUDA_ERROR_INVALID_VALUE;
     *flags = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuGraphExecGetId(CUgraphExec executable, unsigned int *id)
+{
+    if (!exec_of(executable) || !id)
+        return CUDA_ERROR_INVALID_VALUE;
+    *id = executable->graph->id;
+    return CUDA_SUCCESS;
+}
+
+/* Only nodes that run on the device can be switched off. */
+static CUgraphNode switchable(CUgraphExec executable, CUgraphNode node)
+{
+    CUgraphNode found = graph_exec_node(executable, node);
+    return found && (found->type == NODE_KERNEL || found->type == NODE_COPY || found->type == NODE_FILL) ? found : NULL;
+}
+
+CUresult ptxlab_cuGraphNodeSetEnabled(CUgraphExec executable, CUgraphNode node, unsigned int enabled)
+{
+    CUgraphNode found = switchable(executable, node);
+    if (!found)
+        return CUDA_ERROR_INVALID_VALUE;
+    found->disabled = !enabled;
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuGraphNodeGetEnabled(CUgraphExec executable, CUgraphNode node, unsigned int *enabled)
+{
+    CUgraphNode found = switchable(executable, node);
+    if (!found || !enabled)
+        return CUDA_ERROR_INVALID_VALUE;
+    *enabled = !found->disabled;
     return CUDA_SUCCESS;
 }
 

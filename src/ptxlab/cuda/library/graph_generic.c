@@ -36,6 +36,10 @@ CUresult ptxlab_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgrap
         return ptxlab_cuGraphAddEventWaitNode(node, graph, before, count, wanted->event.event);
     case NODE_EVENT_RECORD:
         return ptxlab_cuGraphAddEventRecordNode(node, graph, before, count, wanted->event.event);
+    case NODE_ALLOCATE:
+        return ptxlab_cuGraphAddMemAllocNode(node, graph, before, count, &wanted->alloc);
+    case NODE_RELEASE:
+        return ptxlab_cuGraphAddMemFreeNode(node, graph, before, count, wanted->free.dptr);
     default:
         return ptxlab_unsupported("cuGraphAddNode");
     }
@@ -72,6 +76,10 @@ CUresult ptxlab_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *wanted
         return ptxlab_cuGraphMemsetNodeSetParams(node, &wanted->memset.params);
     case NODE_HOST:
         return ptxlab_cuGraphHostNodeSetParams(node, &wanted->host);
+    case NODE_EVENT_WAIT:
+        return ptxlab_cuGraphEventWaitNodeSetEvent(node, wanted->event.event);
+    case NODE_EVENT_RECORD:
+        return ptxlab_cuGraphEventRecordNodeSetEvent(node, wanted->event.event);
     default:
         return ptxlab_unsupported("cuGraphNodeSetParams");
     }
@@ -94,6 +102,12 @@ CUresult ptxlab_cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode nod
         return ptxlab_cuGraphExecMemsetNodeSetParams(executable, node, &wanted->memset.params, context);
     case NODE_HOST:
         return ptxlab_cuGraphExecHostNodeSetParams(executable, node, &wanted->host);
+    case NODE_GRAPH:
+        return ptxlab_cuGraphExecChildGraphNodeSetParams(executable, node, wanted->graph.graph);
+    case NODE_EVENT_WAIT:
+        return ptxlab_cuGraphExecEventWaitNodeSetEvent(executable, node, wanted->event.event);
+    case NODE_EVENT_RECORD:
+        return ptxlab_cuGraphExecEventRecordNodeSetEvent(executable, node, wanted->event.event);
     default:
         return ptxlab_unsupported("cuGraphExecNodeSetParams");
     }

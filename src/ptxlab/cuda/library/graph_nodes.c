@@ -45,6 +45,16 @@ CUresult ptxlab_cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE
     return CUDA_SUCCESS;
 }
 
+static void copy_attributes(Op *to, Op *from)
+{
+    CUlaunchAttributeID copied[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
+        CUlaunchAttributeValue value;
+        launch_attribute(from, copied[i], &value, false);
+        launch_attribute(to, copied[i], &value, true);
+    }
+}
+
 static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
     Op *op;
@@ -53,12 +63,7 @@ static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *want
     CUresult refused = kernel_op(&op, wanted);
     if (refused)
         return refused;
-    CUlaunchAttributeID kept[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        CUlaunchAttributeValue value;
-        launch_attribute(node->op, kept[i], &value, false);
-        launch_attribute(op, kept[i], &value, true);
-    }
+    copy_attributes(op, node->op);
     node_replace(node, op);
     return CUDA_SUCCESS;
 }
@@ -89,6 +94,14 @@ CUresult ptxlab_cuGraphKernelNodeGetAttribute(CUgraphNode node, CUlaunchAttribut
         return CUDA_ERROR_INVALID_VALUE;
     memset(value, 0, sizeof *value);
     launch_attribute(node->op, id, value, false);
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from)
+{
+    if (!node_of(to) || !node_of(from) || to->type != NODE_KERNEL || from->type != NODE_KERNEL)
+        return CUDA_ERROR_INVALID_VALUE;
+    copy_attributes(to->op, from->op);
     return CUDA_SUCCESS;
 }
 
@@ -256,22 +269,15 @@ CUresult ptxlab_cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *child)
     return CUDA_SUCCESS;
 }
 
-static CUresult add_event(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event, CUgraphNodeType type)
+CUresult ptxlab_cuGraphExecChildGraphNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraph child)
 {
-    if (!handle_is(event, HANDLE_EVENT))
+    CUgraphNode found = graph_exec_node(executable, node);
+    if (!found || !found->child || !graph_of(child) || child->count != found->child->count)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult refused = graph_add(node, graph, before, count, type, NULL);
-    if (!refused)
-        (*node)->event = event;
-    return refused;
-}
-
-CUresult ptxlab_cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event)
-{
-    return add_event(node, graph, before, count, event, NODE_EVENT_RECORD);
-}
-
-CUresult ptxlab_cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event)
-{
-    return add_event(node, graph, before, count, event, NODE_EVENT_WAIT);
+    CUgraph copy = graph_copy(child);
+    if (!copy)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    graph_free(found->child);
+    found->child = copy;
+    return CUDA_SUCCESS;
 }

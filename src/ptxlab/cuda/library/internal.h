@@ -24,7 +24,9 @@ typedef enum HandleType {
     HANDLE_GRAPH_NODE,
     HANDLE_GRAPH_EXEC,
     HANDLE_POOL,
-    HANDLE_PHYSICAL
+    HANDLE_PHYSICAL,
+    HANDLE_USER_OBJECT,
+    HANDLE_ARRAY
 } HandleType;
 
 /* Zeroed memory that `handle_is` knows; null if there is none. */
@@ -60,6 +62,8 @@ void lock(void);
 void unlock(void);
 /* Wait for `driver.changed` with the lock held, until a time of CLOCK_MONOTONIC in nanoseconds; 0: without limit. False at that time. */
 bool wait_changed(uint64_t until);
+/* How often something outside of the library is looked at, that it is waited for. */
+enum { POLL_NS = 1000000 };
 /* Around waits of threads of the program, without the lock. */
 void *begin_host_wait(void);
 void end_host_wait(void *token);
@@ -93,6 +97,11 @@ CUresult enter_NOTHING(void);
 CUresult enter_DRIVER(void);
 CUresult enter_CONTEXT(void);
 CUresult enter_UNCAPTURED(void);
+CUresult enter_RELEASE(void);
+CUresult enter_RELEASE_IN_CONTEXT(void);
+CUresult enter_RELEASE_UNCAPTURED(void);
+/* What the last three say when the driver has ended before the objects of a Python program: there is nothing left to release. */
+#define NOTHING_LEFT ((CUresult)-1)
 
 /* The bodies of the functions of the driver API. */
 #define FUNCTION(name, since, symbol, needs, parameters, arguments) CUresult ptxlab_##symbol parameters;
@@ -186,6 +195,12 @@ void memory_release_freed(void);
 void note_transfer(uint64_t to, uint64_t from, uint64_t size);
 #define KIND_BIT(kind) (1u << (kind))
 
+/* An array: rows without gaps, in memory of the device whose address programs are not told. */
+struct CUarray_st {
+    CUDA_ARRAY3D_DESCRIPTOR descriptor;
+    uint64_t address, pitch, rows, slices;
+};
+
 /* ------------------------------------------------------------------ streams */
 
 typedef struct Op Op;
@@ -270,7 +285,9 @@ CUresult submit_and_wait(CUstream stream, Op *op);
 CUresult submit_and_linger(CUstream stream, Op *op);
 /* Wait for a position, for a stream, for a context; the error that sticks to the context. */
 CUresult wait_for(Position position, CUcontext context);
-/* The same, and note that the program knows what a clock says. */
+/* Wait for something outside of this process, which is looked at again and again. */
+CUresult wait_until(bool (*holds)(const void *), const void *data);
+/* The same as `wait_for`, and note that the program knows what a clock says. */
 CUresult wait_until_known(Position position, CUcontext context, const Clock *clock);
 bool is_reached(Position position);
 CUresult synchronize_stream(CUstream stream);
@@ -308,9 +325,26 @@ struct CUevent_st {
     uint64_t time;       /* when that was performed, in nanoseconds */
     void *capture;       /* of graphs: the event was recorded in a stream that captures */
     Clock clock;         /* of the stream, when the event was recorded */
+    struct SharedRecords *shared; /* of events for several processes */
+    int file;                     /* with those records */
+    uint64_t record;              /* which of them this process has made last */
 };
 
+CUevent event_new(unsigned int flags);
+void event_drop(CUevent event);
 CUresult event_record(CUevent event, CUstream stream);
+
+/* Events that processes share: ipc_events.c. Make the records of an event, and give them up. */
+bool event_share(CUevent event);
+void event_unshare(CUevent event);
+/* A record is submitted, which gets a number; the work before it is done. */
+uint64_t event_share_record(CUevent event);
+void event_share_completion(CUevent event, uint64_t record);
+/* Whether the last record of an event is another process's, and what waits for it. */
+bool is_recorded_elsewhere(CUevent event);
+CUresult event_query_elsewhere(CUevent event);
+CUresult event_wait_elsewhere(CUevent event);
+CUresult event_stream_waits(CUstream stream, CUevent event);
 
 /* ------------------------------------------------------------------ the order of work: order.c */
 

@@ -163,27 +163,3 @@ CUresult ptxlab_cuIpcCloseMemHandle(CUdeviceptr address)
         arena_release(address, size);
     return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
-/* ------------------------------------------------------------------ events */
-
-CUresult ptxlab_cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
-{
-    if (!handle)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!handle_is(event, HANDLE_EVENT) || !(event->flags & CU_EVENT_INTERPROCESS))
-        return CUDA_ERROR_INVALID_HANDLE;
-    Handle made = {.magic = MAGIC, .process = getpid()};
-    memset(handle, 0, sizeof *handle);
-    memcpy(handle, &made, sizeof made);
-    return CUDA_SUCCESS;
-}
-
-/* Streams of other processes cannot be waited for. */
-CUresult ptxlab_cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle given)
-{
-    Handle handle;
-    memcpy(&handle, &given, sizeof handle);
-    if (!event || handle.magic != MAGIC)
-        return CUDA_ERROR_INVALID_VALUE;
-    return handle.process == getpid() ? CUDA_ERROR_INVALID_CONTEXT : ptxlab_unsupported("cuIpcOpenEventHandle");
-}

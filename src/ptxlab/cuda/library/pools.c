@@ -148,28 +148,54 @@ static const OpClass arrivals = {.size = sizeof(MemoryOp), .at_once = true, .per
 static const OpClass allocations = {.size = sizeof(MemoryOp), .node = NODE_ALLOCATE, .at_once = true, .perform = come};
 static const OpClass releases = {.size = sizeof(MemoryOp), .node = NODE_RELEASE, .at_once = true, .perform = go, .describe = describe};
 
-static CUresult submit_memory(const OpClass *class, CUstream stream, uint64_t address, GraphMemory *of_graph)
+static MemoryOp *memory_op(const OpClass *class, CUcontext context, uint64_t address, GraphMemory *of_graph)
 {
     MemoryOp *made = op_new(class);
-    if (!made)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    made->address = address;
-    made->of_graph = of_graph;
-    made->context = stream->context;
-    return submit(stream, &made->op);
+    if (made) {
+        made->address = address;
+        made->of_graph = of_graph;
+        made->context = context;
+    }
+    return made;
 }
 
-/* The memory is there from the capture on: calls that are captured check their addresses. */
-static CUresult allocate_in_graph(uint64_t address, size_t size, CUmemoryPool pool, CUstream stream)
+static CUresult submit_memory(const OpClass *class, CUstream stream, uint64_t address, GraphMemory *of_graph)
+{
+    MemoryOp *made = memory_op(class, stream->context, address, of_graph);
+    return made ? submit(stream, &made->op) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The memory is there before the first launch: calls that are captured check their addresses. */
+static GraphMemory *graph_memory_new(uint64_t address, size_t size, CUmemoryPool pool)
 {
     GraphMemory *made = calloc(1, sizeof *made);
     if (!made)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
     lock();
     *made = (GraphMemory){graph_memory, address, size, pool};
     graph_memory = made;
     unlock();
-    return submit_memory(&allocations, stream, address, made);
+    return made;
+}
+
+static GraphMemory *graph_memory_at(uint64_t address)
+{
+    GraphMemory *found = graph_memory;
+    while (found && found->address != address)
+        found = found->next;
+    return found;
+}
+
+static CUresult allocate(uint64_t *address, size_t size, CUmemoryPool pool)
+{
+    CUresult refused = memory_allocate(MEMORY_POOL, pool->device, size, size >= BLOCK ? BLOCK : ALIGNMENT, 0, address);
+    if (refused)
+        return refused;
+    lock();
+    memory_find(*address)->owner = pool;
+    count(pool);
+    unlock();
+    return CUDA_SUCCESS;
 }
 
 CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream handle)
@@ -182,17 +208,12 @@ CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmem
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult refused = CUDA_SUCCESS;
     if (size) {
-        refused = memory_allocate(MEMORY_POOL, pool->device, size, size >= BLOCK ? BLOCK : ALIGNMENT, 0, &at);
-        if (!refused) {
-            lock();
-            memory_find(at)->owner = pool;
-            count(pool);
-            unlock();
-        }
-        if (!refused && stream->capture)
-            refused = allocate_in_graph(at, size, pool, stream);
-        else if (!refused)
-            refused = submit_memory(&arrivals, stream, at, NULL);
+        GraphMemory *of_graph = NULL;
+        refused = allocate(&at, size, pool);
+        if (!refused && stream->capture && !(of_graph = graph_memory_new(at, size, pool)))
+            refused = CUDA_ERROR_OUT_OF_MEMORY;
+        if (!refused)
+            refused = submit_memory(of_graph ? &allocations : &arrivals, stream, at, of_graph);
     }
     if (!refused)
         *address = at;
@@ -212,9 +233,7 @@ CUresult ptxlab_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     if (!address)
         return CUDA_SUCCESS;
     lock();
-    GraphMemory *of_graph = graph_memory;
-    while (of_graph && of_graph->address != address)
-        of_graph = of_graph->next;
+    GraphMemory *of_graph = graph_memory_at(address);
     Allocation *found = memory_find(address);
     bool freed = found && found->flags & RELEASED;
     bool fits = found && !freed && found->address == address && KIND_BIT(found->kind) & (KIND_BIT(MEMORY_DEVICE) | KIND_BIT(MEMORY_POOL));
@@ -227,6 +246,65 @@ CUresult ptxlab_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     }
     return submit_memory(&releases, stream, address, of_graph);
 }
+
+/* ------------------------------------------------------------------ memory of graphs */
+
+CUresult make_graph_memory(Op **op, CUdevice device, size_t size, CUdeviceptr *address)
+{
+    uint64_t at;
+    CUmemoryPool pool = default_of(device);
+    CUresult refused = pool ? allocate(&at, size, pool) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (refused)
+        return refused;
+    GraphMemory *made = graph_memory_new(at, size, pool);
+    MemoryOp *found = made ? memory_op(&allocations, current_context(), at, made) : NULL;
+    *op = &found->op;
+    *address = at;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult make_graph_release(Op **op, CUdeviceptr address)
+{
+    lock();
+    GraphMemory *of_graph = graph_memory_at(address);
+    unlock();
+    if (!of_graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    MemoryOp *made = memory_op(&releases, current_context(), address, of_graph);
+    *op = &made->op;
+    return made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+enum { GRAPH_USED = 0, GRAPH_USED_HIGH = 1, GRAPH_RESERVED = 2, GRAPH_RESERVED_HIGH = 3 };
+
+CUresult ptxlab_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
+{
+    if (!is_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!value || attribute < GRAPH_USED || attribute > GRAPH_RESERVED_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t used = 0, all = 0;
+    lock();
+    for (GraphMemory *each = graph_memory; each; each = each->next)
+        if (each->pool->device == device) {
+            all += each->size;
+            used += memory_find(each->address) ? each->size : 0;
+        }
+    unlock();
+    *(cuuint64_t *)value = attribute == GRAPH_USED ? used : attribute == GRAPH_USED_HIGH ? all : units(all);
+    return CUDA_SUCCESS;
+}
+
+/* The high marks are those of all graphs, whose addresses stay reserved. */
+CUresult ptxlab_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
+{
+    if (!is_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    return value && !*(cuuint64_t *)value && (attribute == GRAPH_USED_HIGH || attribute == GRAPH_RESERVED_HIGH) ? CUDA_SUCCESS
+                                                                                                               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ptxlab_cuDeviceGraphMemTrim(CUdevice device) { return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE; }
 
 /* ------------------------------------------------------------------ pools */
 

@@ -217,6 +217,14 @@ CUresult enter_UNCAPTURED(void)
     return refused ? refused : capture_forbids();
 }
 
+static bool is_nothing_left(void) { return driver.phase == PHASE_ENDED && driver.core.has_interpreter; }
+
+CUresult enter_RELEASE(void) { return is_nothing_left() ? NOTHING_LEFT : enter_DRIVER(); }
+
+CUresult enter_RELEASE_IN_CONTEXT(void) { return is_nothing_left() ? NOTHING_LEFT : enter_CONTEXT(); }
+
+CUresult enter_RELEASE_UNCAPTURED(void) { return is_nothing_left() ? NOTHING_LEFT : enter_UNCAPTURED(); }
+
 void report(ReportKind kind, const char *function, uint64_t address, const char *text)
 {
     if (driver.core.report)

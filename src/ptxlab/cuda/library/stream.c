@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000 };
+enum { IDLE_NS = 500000000, LINGER_NS = 250000000 };
 
 CUresult (*capture_operation)(CUstream stream, Op *op);
 CUresult (*capture_event_record)(CUstream stream, CUevent event);

@@ -38,6 +38,25 @@ CUresult wait_for(Position position, CUcontext context)
     return result;
 }
 
+CUresult wait_until(bool (*holds)(const void *), const void *data)
+{
+    if (this_thread()->running)
+        return CUDA_ERROR_NOT_PERMITTED; /* a host function must not wait */
+    void *token = begin_host_wait();
+    bool interrupted = false;
+    for (uint64_t signals = now_ns() + SIGNALS_NS; !holds(data) && driver.phase == PHASE_READY && !interrupted;) {
+        lock();
+        wait_changed(now_ns() + POLL_NS);
+        unlock();
+        if (now_ns() < signals)
+            continue;
+        signals = now_ns() + SIGNALS_NS;
+        interrupted = handle_signals();
+    }
+    end_host_wait(token);
+    return interrupted ? CUDA_ERROR_NOT_READY : driver.phase == PHASE_READY ? CUDA_SUCCESS : CUDA_ERROR_DEINITIALIZED;
+}
+
 CUresult wait_until_known(Position position, CUcontext context, const Clock *clock)
 {
     CUresult result = wait_for(position, context);

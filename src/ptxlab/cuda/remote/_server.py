@@ -29,6 +29,7 @@ from ptxlab.cuda.core_types import (
     TensorMapRequest,
 )
 from ptxlab.cuda.devices import visible_targets
+from ptxlab.cuda.memory import TRANSFER
 from ptxlab.cuda.remote._connection import Connection, Disconnected, Kind
 from ptxlab.cuda.remote._shared_memory import SharedMemory
 from ptxlab.cuda.remote.executables import call_site
@@ -145,6 +146,7 @@ class Server:
         self.bridge, self._core = make_core(self.library, host, visible_targets(settings.target), settings.sms)
         self.bridge.site = self.library.place
         self.bridge.place_of = self._place
+        self.bridge.memory.reader = self.bridge.read_by_program if settings.follows_memory else None
         self.name = f"ptxlab-{os.getpid()}-{secrets.token_hex(8)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lock = threading.Condition()
@@ -313,6 +315,7 @@ class Server:
         return 0, b""
 
     def _ended(self, _: bytes) -> tuple[int, bytes]:
+        self.bridge.memory.update()
         self.bridge.report_left()
         return 0, b""
 
@@ -330,6 +333,8 @@ class Server:
         for change in changes:
             if memory is None:
                 break
+            if change.kind == TRANSFER:
+                continue
             if change.kind < 0:
                 memory.unmap(change.address)
                 continue
@@ -338,7 +343,8 @@ class Server:
             except OSError:
                 text = b"the process that runs the kernels uses these addresses itself"
                 self._core.report(Report.UNSUPPORTED, b"cuMemHostRegister", change.address, text)
-        self.library.note([change for change in changes if change.kind < 0 or (memory is not None and memory.has(change.address))])
+        known = (change for change in changes if change.kind == TRANSFER or change.kind < 0 or (memory and memory.has(change.address)))
+        self.library.note(list(known))
         return 0, b""
 
     @contextmanager

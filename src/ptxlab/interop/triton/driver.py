@@ -1,4 +1,4 @@
-"""Triton's backend entry point, driver half: Triton's own driver for NVIDIA, over the virtual driver."""
+"""Triton's backend entry point, driver half: Triton's own driver for NVIDIA, whose calls are those of the current session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from triton.backends.nvidia import driver as nvidia
+from triton.backends.nvidia import driver
 
 from ptxlab import cuda
 from ptxlab.cuda.building import DRIVER, build
@@ -35,7 +35,7 @@ class Utils:
     """Triton's functions over the driver, for the device of the current session."""
 
     def __init__(self) -> None:
-        self._own = nvidia.CudaUtils()
+        self._own = driver.CudaUtils()
         for name in ("launch", "build_signature_metadata", "fill_tma_descriptor_tiled", "fill_tma_descriptor_im2col"):
             setattr(self, name, getattr(self._own, name))
 
@@ -65,7 +65,7 @@ class Utils:
         """Printed text is not limited."""
 
 
-class PtxlabDriver(nvidia.CudaDriver):  # type: ignore[misc]
+class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
     """Triton's driver for NVIDIA, whose launches are those of the current session.
 
     Triton makes it when ``TRITON_DEFAULT_BACKEND`` is ``ptxlab``; `ptxlab.interop.triton.device` makes one for its context.
@@ -74,13 +74,12 @@ class PtxlabDriver(nvidia.CudaDriver):  # type: ignore[misc]
     def __init__(self) -> None:
         require_triton()
         from ptxlab.interop.triton import runtime
-        from ptxlab.interop.triton._launcher import Launcher
 
         product()
         cuda.install()
         with patch.dict(os.environ, library_settings(build(DRIVER))):
             self.utils = Utils()
-        self.launcher_cls = Launcher
+        self.launcher_cls = driver.CudaLauncher
         runtime.install()
 
     @staticmethod

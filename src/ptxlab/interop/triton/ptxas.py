@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ptxlab.native import cache_directory
 
-__all__ = ["library_settings", "settings"]
+__all__ = ["cache_settings", "library_settings", "settings"]
 
 _ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
 """By the setting: the assembler of Triton's package. It answers which version of PTX Triton may write."""
@@ -52,11 +52,14 @@ def settings(folder: Path | None = None) -> dict[str, str]:
 
     Parameters
     ----------
-    folder : where the programs and Triton's cache are; default: a folder of ptxlab's caches. Triton's own cache holds machine code
+    folder : where the programs are; default: a folder of ptxlab's caches
     """
-    folder = folder or _folder()
-    found = {name: str(_program(folder, assembler)) for name, assembler in _ASSEMBLERS.items()}
-    return found | {"TRITON_CACHE_DIR": str(folder / "cache")}
+    return {name: str(_program(folder or _folder(), assembler)) for name, assembler in _ASSEMBLERS.items()}
+
+
+def cache_settings() -> dict[str, str]:
+    """Return the variable that gives Triton a cache of its own for PTX."""
+    return {"TRITON_CACHE_DIR": str(_folder() / "cache")}
 
 
 def library_settings(library: Path, folder: Path | None = None) -> dict[str, str]:

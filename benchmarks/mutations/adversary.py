@@ -26,6 +26,7 @@ from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess
 from ptxlab.machine.launch import launch
 from ptxlab.machine.schedule import scheduler as scheduling
+from ptxlab.machine.schedule.queues import Queue, Queues
 from ptxlab.machine.schedule.scheduler import Scheduler
 
 from .observers import Recorder, observed_by
@@ -163,52 +164,65 @@ class _Restless(Scheduler):
             super()._burned()
 
 
-class _Reluctant(_Restless):
+class _ReluctantQueue(Queue):
     """No operation performs while a warp can go on; of those that can, one of the last goes on under an odd seed, else one of the first."""
 
     turns_in_a_row = 16
     """After so many, a warp stands behind the others, which it may be waiting for."""
 
-    def __init__(self, launch: Any, execute: Callable[[Any], int]) -> None:
-        super().__init__(launch, execute)
-        self._order = random.Random(launch.options.seed)
-        self._sign = 1 if launch.options.seed % 2 else -1
-        self._random = self  # type: ignore[assignment]
+    def __init__(self, scheduler: Scheduler, seed: int) -> None:
+        super().__init__(None)
+        self._scheduler = scheduler
+        self._order = random.Random(seed)
+        self._sign = 1 if seed % 2 else -1
         self._used: Counter[Any] = Counter()
 
-    def random(self) -> float:
-        """No chance that an operation performs already, but now and then: those that go on may do nothing but wait for it."""
-        return float(self._used.total() % _LONG != 0)
+    def performs(self) -> bool:
+        """Only now and then: warps that go on may do nothing but wait for an operation."""
+        return bool(self.pending) and self._used.total() % _LONG == 0
 
-    def randrange(self, count: int) -> int:
-        """The place of the warp that goes on."""
+    def next_warp(self) -> Any:
+        """The warp that goes on."""
 
-        def rank(place: int) -> tuple[int, int]:
-            warp = self.ready[place]
+        def rank(warp: Any) -> tuple[int, int]:
             return -(self._used[warp] // self.turns_in_a_row), self._sign * warp.warp_id
 
-        chosen = max(range(count), key=rank)
-        self._used[self.ready[chosen]] += 1
+        chosen = max(self.ready, key=rank)
+        self.ready.remove(chosen)
+        self._used[chosen] += 1
         return chosen
 
-    def perform_one(self) -> bool:
-        """Perform any operation."""
-        if self.pending:
-            self._perform(self._order.randrange(len(self.pending)))
-            return True
-        return False
+    def next_operation(self) -> int:
+        """Any operation."""
+        return self._order.randrange(len(self.pending))
 
 
-class _Prompt(_Reluctant):
+class _PromptQueue(_ReluctantQueue):
     """All operations perform between two turns."""
 
     turns_in_a_row = 500
 
-    def random(self) -> float:
-        """No chance that one more operation performs: none is left."""
-        while self.perform_one():
+    def performs(self) -> bool:
+        """No further operation performs: none is left."""
+        while self._scheduler.perform_one(self):
             pass
-        return 1.0
+        return False
+
+
+class _Reluctant(_Restless):
+    """Chooses as `_ReluctantQueue` does."""
+
+    queue: type[_ReluctantQueue] = _ReluctantQueue
+
+    def __init__(self, launch: Any, execute: Callable[[Any], int]) -> None:
+        super().__init__(launch, execute)
+        self.queues = Queues(launch, self.queue(self, launch.options.seed))
+
+
+class _Prompt(_Reluctant):
+    """Chooses as `_PromptQueue` does."""
+
+    queue = _PromptQueue
 
 
 _SCHEDULERS = {"restless": (_Restless, _TURN), "reluctant": (_Reluctant, _TURN), "prompt": (_Prompt, 1)}

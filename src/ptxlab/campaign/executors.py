@@ -106,7 +106,8 @@ def _dask(address: str | None) -> Executor:
         raise _refused("Dask is not installed", "pip install 'ptxlab[dask]'") from None
     try:
         is_file = address is not None and os.path.exists(address)
-        client: Any = distributed.Client(scheduler_file=address) if is_file else distributed.Client(address)  # type: ignore[no-untyped-call]
+        where = {"scheduler_file": address} if is_file else {"address": address} if address else {"dashboard_address": None}
+        client: Any = distributed.Client(**where)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise _refused(f"no Dask scheduler answers at {address}: {error}", "start one with `dask scheduler`") from None
     executor: Executor = client.get_executor(pure=False)

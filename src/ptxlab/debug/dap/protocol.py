@@ -12,7 +12,7 @@ _LONGEST_HEADER, _LONGEST_MESSAGE = 1 << 12, 1 << 26
 
 
 class Malformed(Exception):
-    """What came is no message; the stream goes on behind it."""
+    """What was received is no message; reading goes on after it."""
 
 
 class Connection:

@@ -57,13 +57,13 @@ class Queue:
 
 
 class Queues:
-    """The queues of a launch."""
+    """The queues of a launch; ``common`` is one for all clusters, whatever the policy is."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, common: Queue | None = None) -> None:
         self._launch = launch
         self._seed = launch.options.seed
-        self._random = random.Random(self._seed) if launch.policy == "random" else None
-        self._common = Queue(None)
+        self._random = random.Random(self._seed) if launch.policy == "random" and common is None else None
+        self._common = common or Queue(None)
         self._listed: list[Queue] = []
 
     def of_cluster(self, index: int) -> Queue:

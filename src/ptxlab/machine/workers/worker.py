@@ -1,4 +1,4 @@
-"""A worker process: it runs clusters of a launch on its own copy of all memory, and tells what they have done."""
+"""A worker process: it runs clusters of a launch on its own copy of all memory, and reports what they have done."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from ptxlab.isa.pipes import Pipe
 __all__ = ["TARGETS", "Parameters", "parameters_of"]
 
 _MICRO = "micro-benchmark on an H200 (tests/profile/data/micro_h200.json)"
+_MICRO_PIPES = f"{_MICRO}; assumed for division and for shuffles, whose micro-benchmarks did not measure them"
 _KERNELS = "fitted to the half of the timed kernels that is not held out (tests/profile/data/kernels_h200.json)"
 _CARRIED = "as sm_90a: not measured"
 _PUBLISHED = "NVIDIA's published rates"
@@ -74,9 +75,9 @@ class Parameters:
     """The parameters of a target. Cycles are those of an SM."""
 
     target: str
-    costs: Mapping[Pipe, float] = _by_pipe(_MICRO, _COSTS)
+    costs: Mapping[Pipe, float] = _by_pipe(_MICRO_PIPES, _COSTS)
     """Cycles for which an instruction of a warp occupies its pipe in one of the four sub-partitions."""
-    latencies: Mapping[Pipe, float] = _by_pipe(_MICRO, _LATENCIES)
+    latencies: Mapping[Pipe, float] = _by_pipe(_MICRO_PIPES, _LATENCIES)
     """Cycles until an instruction that depends on it can issue."""
     clock: float = _known("ncu on an H200: cycles by duration of kernels that are bound by memory", 1.98)
     """Cycles in a nanosecond."""

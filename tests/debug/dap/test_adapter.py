@@ -220,8 +220,9 @@ def test_wrong_requests_get_errors(seed: int) -> None:
         client.ask("threads")
 
 
-def test_a_recorded_session() -> None:
-    """The requests of an editor from initialize to disconnect, in the order in which Visual Studio Code sends them, and all answers."""
+def test_the_answers_of_a_session_stay() -> None:
+    """From initialize to disconnect: requests, written in the order in which Visual Studio Code sends them, and the answers of this adapter
+    when the file was made."""
     lines = (Path(__file__).parent / "session.jsonl").read_text().splitlines()
     with editor(prepared(LOOP, 64)) as client:
         seen = []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.mutations import __main__ as command
+from benchmarks.mutations import judging
 from benchmarks.mutations import kernels as sources
 from benchmarks.mutations.adversary import ADVERSARIES, against
 from benchmarks.mutations.expected import EXPECTED, Expected
@@ -379,7 +380,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         "copy": lambda: sources.Kernel("copy", sound.kernel, {"2 turns": sound}),
         "racing": lambda: sources.Kernel("racing", racing.kernel, {"2 turns": racing}),
     }
-    monkeypatch.setattr(command, "kernels", lambda folder: (makers, {"CUDA C++": "nvcc was not found"}))
+    for module in (command, judging):
+        monkeypatch.setattr(module, "kernels", lambda folder: (makers, {"CUDA C++": "nvcc was not found"}))
     monkeypatch.setattr("sys.argv", ["mutations", *arguments])
     command.main()
 
@@ -431,6 +433,26 @@ def test_compiled_kernels_come_from_a_folder(monkeypatch: pytest.MonkeyPatch, tm
     result, after = launch.launch(check=RACE, policy="lazy", seed=0)
     assert result.ok
     assert [memory.view(np.uint32)[: 2 * 128].reshape(2, 128).tolist() for memory in after.values()] == [right(2)]
+
+
+@pytest.mark.sweep
+def test_processes_judge_as_this_process_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = []
+    for number, more in enumerate(([], ["--executor", "processes:2"])):
+        file = tmp_path / f"{number}.json"
+        given = ["gl_mm_i8", "mm_bt_int8", "--model", "practice", "--every", "25", "--output", str(file), *more]
+        monkeypatch.setattr("sys.argv", ["mutations", *given])
+        command.main()
+        found.append(json.loads(file.read_text()))
+    assert found[0]["verdicts"]
+    assert found[0] == found[1]
+
+
+def test_threads_cannot_judge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["mutations", "--executor", "threads:2"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "which threads would share: name processes" in capsys.readouterr().err
 
 
 def test_kernels_whose_compiler_is_absent_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

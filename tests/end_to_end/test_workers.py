@@ -23,9 +23,10 @@ TOGETHER = (
     "h200_scan_look_back",
     "h200_gemm_bf16_stream_k",
     "h200_histogram",
-    "h200_reduce_add.f16",
 )
 """Those of these are not: sums in device memory, partial results that others wait for."""
+SOMETIMES = ("h200_reduce_add.f16",)
+"""Clusters in pairs add to the same bytes; both of a pair may happen to be given to one worker."""
 
 
 def outcome(replay: Any, **options: Any) -> tuple[Any, list[Any]]:
@@ -47,12 +48,12 @@ def compare(name: str, **options: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize("name", PARALLEL + TOGETHER)
+@pytest.mark.parametrize("name", PARALLEL + TOGETHER + SOMETIMES)
 def test_some_kernels(name: str) -> None:
     result = compare(name, check="all")
     if name in PARALLEL:
         assert result.stats.workers == 2, result.stats.why_alone
-    else:
+    elif name in TOGETHER:
         assert result.stats.workers == 1
         assert result.stats.why_alone
 

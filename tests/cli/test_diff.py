@@ -115,7 +115,7 @@ def test_a_bundle_runs_and_compares_as_its_launch_file(folder: Path) -> None:
 
 def test_a_bundle_is_checked(folder: Path) -> None:
     racy = SCALE.replace("    st.global.u32 [%rd5], %r3;", "    st.global.u32 [%rd2], %r1;")
-    for text, status, code in ((SCALE, 0, set()), (racy, 1, {"X114"})):
+    for text, status, code in ((SCALE, 0, set()), (racy, 1, {"X114", "F106"})):
         (folder / "scale.ptx").write_text(text)
         assert ptxlab("run", "launch.toml", "--check", "none", "--bundle", "bug.ptxlab").exit_code == 0
         done = ptxlab("check", "bug.ptxlab", "--seeds", "1", "--model", "spec", "--json")

@@ -80,6 +80,16 @@ def test_operands_of_the_instruction_and_of_its_operation_are_the_same(name: str
         assert here.as_dict()["b"]["values"] == here.values["b"].tolist()
 
 
+def test_a_kernel_that_was_debugged_runs_as_before() -> None:
+    """Its registers are in other rows in the debugger; what is known of instructions there is not used in a plain launch."""
+    replay = compiled("sm90_mm_tile_128x256_bf16")
+    with Session(replay) as session:
+        session.break_at("instruction", "wgmma.wait_group")
+        session.run()
+    result, _ = replay.run()
+    assert result.ok
+
+
 def test_a_descriptor_is_shown_as_the_matrix_that_the_instruction_takes() -> None:
     with Session(compiled("gl_mm_i8")) as session:
         session.break_at("instruction", "tcgen05.mma")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import threading
@@ -97,7 +96,7 @@ def test_an_interrupt_ends_all_processes(forked: list[int]) -> None:
         while len(forked) < 2:
             time.sleep(0.01)
         time.sleep(0.2)
-        _thread.interrupt_main()
+        os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     out = np.zeros(CTAS * 32, np.uint32)

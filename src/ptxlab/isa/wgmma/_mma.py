@@ -27,11 +27,12 @@ from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
 
-_FORMS: dict[Op, Form] = {}
 
-
-def _new_form(warp: context.WarpContext, text: Text) -> Form:
-    found = _FORMS[warp.op] = form_of(warp, text)
+def _form(warp: context.WarpContext, text: Text) -> Form:
+    """The decoded instruction. Programs that share instructions have registers in other rows, so it is that of a launch."""
+    found: Form | None = warp.known.get("form")
+    if found is None:
+        found = warp.known["form"] = form_of(warp, text)
     return found
 
 
@@ -40,7 +41,7 @@ def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tupl
     op = warp.op
     a = 0 if text.in_registers else warp.uniform(1, 64)
     b = warp.uniform(2, 64)
-    form = _FORMS.get(op) or _new_form(warp, text)
+    form = _form(warp, text)
     operands = form.operands(warp, a, b)
     words = np.empty((WARPS, 4, 32), np.uint32) if text.in_registers else None
     metadata = np.empty((WARPS, WGMMA_M // WARPS, form.chunks), np.uint8) if text.sparse else None

@@ -63,7 +63,7 @@ class Scheduler:
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
-        self._slices = 0
+        self._turns = self._slices = 0
         self._seen = -1
         self._watch = Watch(launch)
         self.outside = launch.options.outside
@@ -232,8 +232,9 @@ class Scheduler:
             cluster.turns += 1
             if not cluster.turns & 31:
                 self._poll((cluster,))
-                if self.outside is not None:
-                    self.outside.turn()
+            self._turns += 1
+            if not self._turns & 31 and self.outside is not None:
+                self.outside.turn()
             if used_up:
                 self._slice_used_up()
             if self.instructions > self.budget and not self._wait_outside(0):

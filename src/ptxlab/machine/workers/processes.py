@@ -117,7 +117,6 @@ class _Workers:
         try:
             for _ in range(self._count):
                 process = self._fork()
-                self._processes.append(process)
                 process.connection.send(next(self._ranges, None))  # it begins before there are all
             parts = self._gather()
             written = [part.written for part in parts]
@@ -137,7 +136,7 @@ class _Workers:
         launch.workers = self._count
 
     def _fork(self) -> _Process:
-        """Make a worker process."""
+        """Make a worker process; an interrupt waits until it is among those that are ended."""
         from multiprocessing import Pipe
 
         here, there = Pipe()
@@ -151,7 +150,9 @@ class _Workers:
                 here.close()
                 serve(self._launch, self._allocations, there)
             there.close()
-            return _Process(pid, here)
+            process = _Process(pid, here)
+            self._processes.append(process)
+            return process
         except OSError as error:
             raise Alone(f"there can be no worker process: {error}") from None
         finally:

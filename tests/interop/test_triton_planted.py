@@ -92,7 +92,7 @@ def shown(kernel: str, diagnostics: list[Diagnostic]) -> list[Found]:
 
 
 def findings(kernel: str, bug: str, policy: str) -> list[Diagnostic]:
-    with ptxlab.interop.triton.device(TARGETS[kernel], check="all", policy=policy, seed=1, report=lambda _: None) as session:
+    with ptxlab.interop.triton.device(TARGETS[kernel], check="all", policy=policy, seed=3, report=lambda _: None) as session:
         try:
             found, right = triton_planted.run(getattr(triton_planted, kernel), bug)
         except ptxlab.KernelError:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxlab.cuda.images import ImageError, ImageResult, PtxStore, best_text, jit_log, open_image, open_image_at
@@ -186,6 +186,7 @@ def _opens_or_refuses(raw: bytes) -> None:
     assert all(found)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([b"", b"\x7fELF\2\1\1", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46", b".version 9.0\n.target sm_90\n"]),
     st.binary(max_size=200),

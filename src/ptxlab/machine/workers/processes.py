@@ -199,14 +199,24 @@ class _Workers:
             launch.tell_progress(launch.done_ctas + ended + 1)
 
     def _end(self) -> None:
-        """End all workers."""
-        for process in self._processes:
-            process.connection.close()
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        for process in self._processes:
-            with suppress(ChildProcessError):  # where SIGCHLD is ignored
-                os.waitpid(process.pid, 0)
+        """End all workers; an interrupt meanwhile is raised when they have ended."""
+        interrupt: KeyboardInterrupt | None = None
+        running, ended = list(self._processes), list(self._processes)
+        while running or ended:
+            try:
+                while running:
+                    running[-1].connection.close()
+                    with suppress(ProcessLookupError):
+                        os.kill(running[-1].pid, signal.SIGKILL)
+                    running.pop()
+                while ended:
+                    with suppress(ChildProcessError):  # where SIGCHLD is ignored
+                        os.waitpid(ended[-1].pid, 0)
+                    ended.pop()
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
 
 def _ranges(start: int, stop: int, workers: int) -> Iterator[range]:

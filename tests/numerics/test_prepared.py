@@ -171,3 +171,9 @@ def test_warmup_compiles_everything() -> None:
     assert len(dict(parts)) == len(parts)
     for _, compile_part in parts:
         compile_part()
+
+
+def test_a_part_of_the_warm_up_for_each_function() -> None:
+    """Steps of f16 and of narrow floats have equal windows, and functions of their own."""
+    names = {name for name, _ in numerics.warmup_parts()}
+    assert {"products to f32, window 25, floor -133", "products to f32, window 25, floor -133, integers"} <= names

@@ -334,6 +334,9 @@ CUevent event_new(unsigned int flags);
 void event_drop(CUevent event);
 CUresult event_record(CUevent event, CUstream stream);
 
+/* Open a file that another process of the user has open (ipc.c); negative if it cannot be opened. */
+int open_file_of(int32_t process, int32_t file);
+
 /* Events that processes share: ipc_events.c. Make the records of an event, and give them up. */
 bool event_share(CUevent event);
 void event_unshare(CUevent event);

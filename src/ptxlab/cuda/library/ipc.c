@@ -131,17 +131,22 @@ static CUresult map_file(CUdeviceptr *address, const Handle *handle, int file)
     return CUDA_SUCCESS;
 }
 
+int open_file_of(int32_t process, int32_t file)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", process, file);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
 CUresult ptxlab_cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle given, unsigned int flags)
 {
     Handle handle;
-    char path[64];
     memcpy(&handle, &given, sizeof handle);
     if (!address || flags != LAZY_PEER_ACCESS || handle.magic != MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
     if (handle.process == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.process, handle.file);
-    int file = open(path, O_RDWR | O_CLOEXEC);
+    int file = open_file_of(handle.process, handle.file);
     if (file < 0)
         return CUDA_ERROR_MAP_FAILED;
     CUresult result = map_file(address, &handle, file);

@@ -1,7 +1,5 @@
 /* Events that processes share: how often one has been recorded, and which records are done, are in memory of all of them. */
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,14 +118,12 @@ CUresult ptxlab_cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 CUresult ptxlab_cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle given)
 {
     Handle handle;
-    char path[64];
     memcpy(&handle, &given, sizeof handle);
     if (!event || handle.magic != MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
     if (handle.process == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.process, handle.file);
-    int file = open(path, O_RDWR | O_CLOEXEC);
+    int file = open_file_of(handle.process, handle.file);
     if (file < 0)
         return CUDA_ERROR_MAP_FAILED;
     CUevent made = event_new(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);

@@ -268,8 +268,8 @@ def emit_mark_ranges(module: Module) -> None:
             with c.when(first.ult(row.word(1))):
                 at, left = c.variable("i64", first), c.variable("i64", size)
                 with c.loop_while(lambda: left.get().ne(0)):
-                    room = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
-                    part = left.get().ult(room).select(left.get(), room)
+                    to_boundary = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
+                    part = left.get().ult(to_boundary).select(left.get(), to_boundary)
                     c.call("mark", "void", row.word(2), row.word(1), at.get(), part, write)
                     at.set(at.get() + part)
                     left.set(left.get() - part)

@@ -41,7 +41,9 @@ TERMS = 16
 MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
+"""Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
 UNROLLED_PAIRS = 4
+"""Pairs of elements of one turn of the loop."""
 ROWS = 2
 """Rows of the accumulator that are done together."""
 WIDE_LANES = 16
@@ -101,8 +103,7 @@ class Fused:
         self.a_scale, self.b_scales = (code[name].pointer(SCALES) for name in "ab")
         self.has_pairs = reads_pairs(step)
         if self.has_pairs:
-            pairs = [code[x].pointer(PAIRS) for x in "ab"]
-            self.a_pairs, self.b_pairs = pairs
+            self.a_pairs, self.b_pairs = (code[x].pointer(PAIRS) for x in "ab")
             self.a_units = self.a_pairs.at(self.lda * (code["count"] >> 1), "i32")
             self.a_bits = self.a_units.at(self.lda, "i32")
             self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")

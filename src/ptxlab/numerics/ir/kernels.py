@@ -54,18 +54,25 @@ def group_preparer(scale: str, role: str) -> Any:
     return library.function(f"prepare_{role}", None, *arguments)
 
 
+def _key(step: Step, wide: bool) -> tuple[object, ...]:
+    """What decides the code of the function for a step."""
+    if step.group > 1:
+        return "group", step.window, step.floor
+    if step.output == "s32":
+        return ("integer",)
+    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step)
+
+
 @cache
 def _multiplier(step: Step, wide: bool) -> native.Library:
-    key: tuple[object, ...]
     write: Callable[[int], str]
     if step.group > 1:
-        key, write = ("group", step.window, step.floor), partial(group_ir, step)
+        write = partial(group_ir, step)
     elif step.output == "s32":
-        key, write = ("integer",), integer_ir
+        write = integer_ir
     else:
-        key = ("fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step))
         write = partial(fused_ir, step, wide)
-    return _compile(key, write, ("mma",))
+    return _compile(_key(step, wide), write, ("mma",))
 
 
 @cache
@@ -86,11 +93,12 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
     parts: list[tuple[str, Callable[[], None]]] = [
         (f"operands of type {fmt}", partial(_warm_operand, fmt)) for fmt in sorted({fmt for row in rows for fmt in row.a + row.b})
     ]
-    kernels = {(row.output, row.window, row.floor, is_wide(fmt), bool(row.scales)): row for row in rows for fmt in row.a}
-    for (output, window, floor, wide, scaled), row in sorted(kernels.items(), key=lambda item: item[0]):
-        flags = [", wide exponents"] * wide + [", block-scaled"] * scaled
-        name = "products of s32" if output == "s32" else f"products to {output}, window {window}, floor {floor}{''.join(flags)}"
-        parts.append((name, partial(multiplier, row, wide)))
+    kernels = {_key(row, is_wide(fmt)): (row, is_wide(fmt)) for row in rows for fmt in row.a}
+    for row, wide in kernels.values():
+        flags = [", wide exponents"] * wide + [", block-scaled"] * bool(row.scales) + [", integers"] * reads_pairs(row)
+        name = f"products to {row.output}, window {row.window}, floor {row.floor}{''.join(flags)}"
+        parts.append(("products of s32" if row.output == "s32" else name, partial(multiplier, row, wide)))
+    parts.sort(key=lambda part: part[0])
     return [*parts, ("products of f64", double_kernel), ("moves and mma programs", _warm_programs)]
 
 

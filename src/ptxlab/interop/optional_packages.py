@@ -8,6 +8,7 @@ from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from threading import local
 from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
@@ -29,32 +30,44 @@ def missing(what: str, extra: str, code: str = "I301") -> Diagnostic:
     return diagnose(code, f"{what}: pip install 'ptxlab[{extra}]'")
 
 
-class _AfterImport(MetaPathFinder):
-    """Stays until the module is imported: programs may ask for the spec of a module without importing it."""
+class _ImportHooks(MetaPathFinder):
+    """The finder of this process that calls functions around imports: one for all, so that no finder asks another for the same module."""
 
-    def __init__(self, name: str, action: Callable[[], object]) -> None:
-        self.name = name
-        self.action = action
-        self._asks = False
+    def __init__(self) -> None:
+        self.before: dict[str, list[Callable[[], object]]] = {}
+        self.after: dict[str, list[Callable[[], object]]] = {}
+        self._thread = local()
+
+    def add(self, hooks: dict[str, list[Callable[[], object]]], name: str, action: Callable[[], object]) -> None:
+        """Enter a function under the name of a module."""
+        hooks.setdefault(name, []).append(action)
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        if fullname != self.name or self._asks:
+        """Ask the other finders; the functions after the import stay until it is executed, as programs also ask without importing."""
+        searched = self._thread.__dict__.setdefault("searched", set())
+        if fullname in searched or not (fullname in self.before or fullname in self.after):
             return None
-        self._asks = True
+        for action in self.before.pop(fullname, ()):
+            action()
+        searched.add(fullname)
         try:
             spec = find_spec(fullname)
         finally:
-            self._asks = False
+            searched.remove(fullname)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
-            loader.exec_module = partial(self._execute, loader.exec_module)
+            loader.exec_module = partial(self._execute, fullname, loader.exec_module)
         return spec
 
-    def _execute(self, execute: Callable[[Any], object], module: Any) -> None:
+    def _execute(self, name: str, execute: Callable[[Any], object], module: Any) -> None:
         execute(module)
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-            self.action()
+        for action in self.after.pop(name, ()):
+            action()
+
+
+_HOOKS = _ImportHooks()
 
 
 def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
@@ -62,29 +75,16 @@ def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
     if sys.modules.get(name) is not None:
         action()
         return lambda: None
-    finder = _AfterImport(name, action)
-    sys.meta_path.insert(0, finder)
+    _HOOKS.add(_HOOKS.after, name, action)
 
     def forget() -> None:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
+        actions = _HOOKS.after.get(name, [])
+        if action in actions:
+            actions.remove(action)
 
     return forget
 
 
-class _BeforeImport(MetaPathFinder):
-    def __init__(self, name: str, action: Callable[[], object]) -> None:
-        self.name = name
-        self.action = action
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        if fullname != self.name:
-            return None
-        sys.meta_path.remove(self)
-        self.action()
-        return find_spec(fullname)
-
-
 def before_import(name: str, action: Callable[[], object]) -> None:
     """Call ``action`` when a program is about to import a module that it has not imported yet."""
-    sys.meta_path.insert(0, _BeforeImport(name, action))
+    _HOOKS.add(_HOOKS.before, name, action)

@@ -160,7 +160,7 @@ def _tried(operand: MatrixOperand, fields: dict[str, Any], fitting: Fitting[_Fou
 
 def agree(one: Image, other: Image) -> bool:
     """Whether two operands have the same k for every product, as far as both are known."""
-    if one.steps and other.steps and one.steps != other.steps:
+    if not one.advances_as(other):
         return False
     small, large = sorted((one.width, other.width))
     return large % small != 0 or (one.k - other.k) % small == 0

@@ -131,10 +131,9 @@ class TileReporter:
             return
         self._reporter.first(operation.op.index, "pair")
         candidate, name = _realigned(shared, a, b)
-        same = a.image.steps == b.image.steps or not a.image.steps or not b.image.steps
         how = (
             f"A begins at k = {a.image.k} of its tile and B at k = {b.image.k}"
-            if same
+            if a.image.advances_as(b.image)
             else "inside the instruction k advances differently in the two"
         )
         self._reporter.add(

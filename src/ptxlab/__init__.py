@@ -96,18 +96,23 @@ _HOME = {name: package for package, names in _HOMES.items() for name in names}
 """The package of each name. Everything is imported when it is first used, so that ``import ptxlab`` is fast."""
 
 
-PROVIDERS["operands"] = cache(lambda: cast("Provider", import_module("ptxlab.check.operands")))
-PROVIDERS["race"] = cache(lambda: cast("Provider", import_module("ptxlab.check.race")))
-PROFILER[:] = [lambda launch: import_module("ptxlab.profile.counters.observer").CountingObserver(launch)]
-TRACE[:] = [lambda path: import_module("ptxlab.view.trace").Trace(path)]
+def _imported(name: str) -> Any:
+    """A module of the package; a module makes many objects."""
+    with import_module("ptxlab.native.collection").collection_paused():
+        return import_module(f"ptxlab.{name}")
+
+
+PROVIDERS["operands"] = cache(lambda: cast("Provider", _imported("check.operands")))
+PROVIDERS["race"] = cache(lambda: cast("Provider", _imported("check.race")))
+PROFILER[:] = [lambda launch: _imported("profile.counters.observer").CountingObserver(launch)]
+TRACE[:] = [lambda path: _imported("view.trace").Trace(path)]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return import_module(f"ptxlab.{name}")
+        return _imported(name)
     if name in _HOME:
-        with import_module("ptxlab.native.collection").collection_paused():
-            value = globals()[name] = getattr(import_module(f"ptxlab.{_HOME[name]}"), name)
+        value = globals()[name] = getattr(_imported(_HOME[name]), name)
         return value
     raise AttributeError(f"module 'ptxlab' has no attribute {name!r}")
 

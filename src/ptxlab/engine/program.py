@@ -206,6 +206,10 @@ class Program:
         registers = [replace(register, shadow=-1, origin=-1) for register in self.registers]
         return replace(self, registers=registers, digest=self.digest and self.digest + " untracked")
 
+    def unfollowed(self) -> Program:
+        """The same program, whose stores do not note from where their values have been loaded."""
+        return replace(self, loaded=LoadedValues(), digest=self.digest and self.digest + " unfollowed")
+
     def recording(self) -> Program:
         """The same program, recorded."""
         return replace(self, recorded=True, digest=self.digest and self.digest + " recorded")

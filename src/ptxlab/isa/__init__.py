@@ -14,6 +14,7 @@ from functools import cache
 
 from ptxlab.isa._unsupported import is_known, refusal
 from ptxlab.isa.catalogue import CATALOGUE
+from ptxlab.native.collection import collection_paused
 
 __all__ = ["CATALOGUE", "is_known", "load_all", "refusal"]
 
@@ -21,4 +22,5 @@ __all__ = ["CATALOGUE", "is_known", "load_all", "refusal"]
 @cache
 def load_all() -> None:
     """Enter all instruction families into `CATALOGUE` and `isa.form.FORMS`."""
-    from ptxlab.isa import bulk, control, memory, mma, scalar, sync, tcgen05, warp, wgmma  # noqa: F401
+    with collection_paused():
+        from ptxlab.isa import bulk, control, memory, mma, scalar, sync, tcgen05, warp, wgmma  # noqa: F401

@@ -29,15 +29,15 @@ class Kernel:
     def __init__(self, module: Module, name: str) -> None:
         self.module = module
         self.name = name
-        self._variants: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {}
-        self._counted: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {}
+        self._lowered: dict[bool, Any] = {}
+        self._variants: dict[tuple[bool, ...], tuple[Any, Any]] = {}
         self._last: tuple[str, Any, Any, LaunchConfiguration] | None = None
         """What the last launch was asked for, and its configuration; not if an object was given whose text does not say its value."""
 
     @property
     def program(self) -> Any:
         """The lowered program; errors in the kernel's body are raised when it is first asked for."""
-        return self.variant(False, False)[0]
+        return self._lower(False)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -49,38 +49,40 @@ class Kernel:
         """The program with the regions that have been compiled so far."""
         return self.variant(False, False)[1]
 
-    def variant(self, contract: bool, recorded: bool, tracked: bool = True) -> tuple[Any, Any]:
+    def variant(
+        self, contract: bool, recorded: bool, tracked: bool = True, followed: bool = True, counted: bool = False
+    ) -> tuple[Any, Any]:
         """Return the program and its executable.
 
         ``contract`` fuses unmarked multiplications and additions; ``recorded`` code records its memory accesses for observers; ``tracked``
-        code follows undefined bits, if some register may have such.
+        code follows undefined bits, if some register may have such; ``followed`` code notes from where the values come that it copies to
+        shared memory; ``counted`` code counts executions and what accesses cost, for `Result.profile`.
         """
-        found = self._variants.get((contract, recorded, tracked))
-        if found is None:
-            from ptxlab.engine import Executable, lower
-
-            if not tracked:
-                program, executable = self.variant(contract, recorded)
-                if program.tracked:
-                    program = program.untracked()
-                    executable = Executable(program)
-            else:
-                if recorded:
-                    program = self.variant(contract, False)[0].recording()
-                else:
-                    program = lower(self.module.ast, self.module.ast.functions[self.name], contract=contract)
-                executable = Executable(program)
-            found = self._variants[contract, recorded, tracked] = program, executable
-        return found
-
-    def counted(self, contract: bool, recorded: bool, tracked: bool = True) -> tuple[Any, Any]:
-        """The same, with code that counts executions and what accesses cost, for `Result.profile`."""
-        found = self._counted.get((contract, recorded, tracked))
+        asked = contract, recorded, tracked, followed, counted
+        found = self._variants.get(asked)
         if found is None:
             from ptxlab.engine import Executable
 
-            program = self.variant(contract, recorded, tracked)[0].counting()
-            found = self._counted[contract, recorded, tracked] = program, Executable(program)
+            program = self._lower(contract)
+            tracked, followed = tracked or not program.tracked, followed or not program.loaded.rows
+            key = contract, recorded, tracked, followed, counted
+            found = self._variants.get(key)
+            if found is None:
+                program = program if tracked else program.untracked()
+                program = program if followed else program.unfollowed()
+                program = program.recording() if recorded else program
+                program = program.counting() if counted else program
+                found = self._variants[key] = program, Executable(program)
+            self._variants[asked] = found
+        return found
+
+    def _lower(self, contract: bool) -> Any:
+        """The program without the changes of `variant`."""
+        found = self._lowered.get(contract)
+        if found is None:
+            from ptxlab.engine import lower
+
+            found = self._lowered[contract] = lower(self.module.ast, self.module.ast.functions[self.name], contract=contract)
         return found
 
     def launch(
@@ -355,5 +357,5 @@ def warmup_parts(paths: Sequence[str | os.PathLike[str]] = ()) -> Iterator[tuple
         module = load(path)
         for name in module:
             for recorded, checks in ((True, "all"), (False, "none")):
-                executable = module[name].variant(False, recorded)[1]
+                executable = module[name].variant(False, recorded, followed=checks == "all")[1]
                 yield f"{os.fspath(path)}: {name}, check={checks}", executable.compile_all

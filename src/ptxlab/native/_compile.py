@@ -73,6 +73,17 @@ def _machine(opt: int) -> Any:
     return target.create_target_machine(cpu=here.cpu, features=here.features, opt=opt, jit=True, reloc="pic", codemodel="jitdefault")
 
 
+def _tuning(opt: int) -> Any:
+    """Options of the optimisation passes.
+
+    Loops stay as they are written: most run over a few lanes or bytes, and code with unrolled or vectorised loops takes twice as long to
+    compile.
+    """
+    options = _initialise().create_pipeline_tuning_options(speed_level=opt)
+    options.loop_unrolling = options.loop_vectorization = False
+    return options
+
+
 @cache
 def _new_jit() -> Any:
     return _initialise().create_lljit_compiler(_machine(0), use_jit_link=False)
@@ -147,7 +158,7 @@ def compile_ir(
     module = binding.parse_assembly(ir)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     if opt:
-        passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=opt))
+        passes = binding.create_pass_builder(machine, _tuning(opt))
         passes.getModulePassManager().run(module, passes)
     image = machine.emit_object(module)
     OBJECTS.write(key, image)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import ptxlab
+from ptxlab.engine import Executable
+
 from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, launch, mistaken
 
 STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
@@ -30,6 +33,27 @@ def test_the_kernel_itself_with_all_checks() -> None:
     result, right = launch(LOADED_TEXT)
     assert right
     assert result.diagnostics == ()
+
+
+def test_a_launch_without_the_check_runs_code_without_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of operands alone compiles the functions that note where values were loaded."""
+    run = []
+    execute = Executable.run
+    monkeypatch.setattr(Executable, "run", lambda self, *args: run.append(self.program) or execute(self, *args))
+    for check, followed in (("race", False), ("none", False), ("operands", True), ("all", True)):
+        run.clear()
+        assert launch(LOADED_TEXT, check=check)[1]
+        assert {bool(program.loaded.stores) for program in run} == {followed}
+
+
+def test_programs_that_are_equal_are_one() -> None:
+    """A kernel without such stores has one executable for both; each combination of options is made once."""
+    followed = ptxlab.loads(LOADED_TEXT).kernel()
+    assert followed.variant(False, True, followed=False)[1] is not followed.variant(False, True)[1]
+    assert followed.variant(False, True, followed=False)[1] is followed.variant(False, True, followed=False)[1]
+    assert followed.variant(False, False)[0] is followed.program
+    plain = ptxlab.loads(LOADED_TEXT.replace(STORE, "")).kernel()
+    assert plain.variant(False, True, followed=False)[1] is plain.variant(False, True)[1]
 
 
 FRAGMENT = """shr.u32 %r16, %r1, 5;

@@ -438,8 +438,8 @@ def prepare(kernel: Kernel, device: Device, options: LaunchConfiguration, args: 
 
 def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any], started: float) -> Result:
     """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
-    variant = kernel.counted if options.profile else kernel.variant
-    program, executable = variant(options.contract, "race" in options.checks, options.tracked)
+    checks = options.checks
+    program, executable = kernel.variant(options.contract, "race" in checks, options.tracked, "operands" in checks, options.profile)
     trace = tracing(options.trace)
     shared_bytes(program, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)

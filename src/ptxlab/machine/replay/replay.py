@@ -141,8 +141,8 @@ class Replay:
             executable = Executable(program)
         else:
             recorded = (observe is not None and events) or "race" in options.checks
-            variant = self.kernel.counted if options.profile else self.kernel.variant
-            program, executable = variant(options.contract, recorded, options.tracked)
+            followed = observe is not None or "operands" in options.checks
+            program, executable = self.kernel.variant(options.contract, recorded, options.tracked, followed, options.profile)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)

@@ -171,7 +171,8 @@ class NamedBarrier(_Barrier):
         self.launch.progress += 1
         if self.arrived > needed:
             raise Misuse("B510", f"{self.arrived} threads arrive at barrier {self.id}, which expects {needed}")
-        self._arrived()
+        if self.launch.observer is not None:
+            self._arrived()
         complete = self.arrived == needed
         if complete:
             self.release()

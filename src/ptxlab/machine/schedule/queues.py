@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
-    from ptxlab.machine.launch.cta import Cluster, CtaState
+    from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
@@ -42,11 +42,11 @@ class Queue:
         self.listed = False
 
     def performs(self) -> bool:
-        """Whether an operation performs now, before a warp runs."""
+        """Whether an operation performs now, before a warp runs; never but under ``random``."""
         return self.random is not None and bool(self.pending) and self.random.random() < _PERFORMS
 
     def next_warp(self) -> Warp:
-        """The warp that runs now."""
+        """The warp that runs now, the first but under ``random``."""
         if self.random is not None:
             self.ready.rotate(-self.random.randrange(len(self.ready)))
         return self.ready.popleft()
@@ -65,6 +65,8 @@ class Queues:
         self._random = random.Random(self._seed) if launch.policy == "random" and common is None else None
         self._common = common or Queue(None)
         self._listed: list[Queue] = []
+        self.only = self._common if self._random is None else None
+        """The queue that is always chosen, if there is one."""
 
     def of_cluster(self, index: int) -> Queue:
         """The queue of a cluster that starts."""
@@ -74,13 +76,11 @@ class Queues:
         """The queues of all clusters that have not ended."""
         return [self._common] if self._random is None else list(dict.fromkeys(cta.group.queue for cta in self._launch.resident))
 
-    def add(self, cta: CtaState) -> Queue:
-        """The queue of a CTA, which now has something to do."""
-        queue = cta.group.queue
+    def enter(self, queue: Queue) -> None:
+        """Choose a queue too, which now has something to do."""
         if not queue.listed and self._random is not None:
             queue.listed = True
             self._listed.append(queue)
-        return queue
 
     def choose(self) -> Queue:
         """The queue whose turn it is."""

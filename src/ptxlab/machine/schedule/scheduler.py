@@ -89,7 +89,10 @@ class Scheduler:
         """Give a warp its turn."""
         if not warp.queued:
             warp.queued = True
-            self.queues.add(warp.cta).ready.append(warp)
+            queue = warp.cta.group.queue
+            if queue.random is not None:
+                self.queues.enter(queue)
+            queue.ready.append(warp)
 
     def wake(self, waiters: list[Any]) -> None:
         """Continue the groups in the list whose wait is over."""
@@ -153,7 +156,9 @@ class Scheduler:
             self._signal()
 
     def _queue_of(self, operation: AsyncOperation) -> Queue:
-        return self.queues.add(cast("CtaState", operation.cta))
+        queue = cast("CtaState", operation.cta).group.queue
+        self.queues.enter(queue)
+        return queue
 
     def _perform(self, queue: Queue, at: int) -> None:
         operation = queue.pending[at]
@@ -209,8 +214,9 @@ class Scheduler:
         if self.launch.policy == "random" and not self.launch.resident:
             while self.launch.start_cluster(beside=True):
                 pass
+        turn = self._turn
         try:
-            while self._turn():
+            while turn():
                 pass
         except Misuse as misuse:
             self.launch.reports.misused(misuse)
@@ -219,11 +225,11 @@ class Scheduler:
         """Let the next warp run, or make some other progress; False at the end of the launch."""
         launch = self.launch
         queues = self.queues
-        queue = queues.choose()
-        if queue.performs():
+        queue = queues.only or queues.choose()
+        if queue.random is not None and queue.performs():
             self.perform_one(queue)
         if queue.ready:
-            warp = queue.next_warp()
+            warp = queue.ready.popleft() if queue.random is None else queue.next_warp()
             warp.queued = False
             self.current = warp
             used_up = self._run_warp(warp)
@@ -232,9 +238,10 @@ class Scheduler:
             cluster.turns += 1
             if not cluster.turns & 31:
                 self._poll((cluster,))
-            self._turns += 1
-            if not self._turns & 31 and self.outside is not None:
-                self.outside.turn()
+            if self.outside is not None:
+                self._turns += 1
+                if not self._turns & 31:
+                    self.outside.turn()
             if used_up:
                 self._slice_used_up()
             if self.instructions > self.budget and not self._wait_outside(0):

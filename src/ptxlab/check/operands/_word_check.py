@@ -120,10 +120,11 @@ class Words:
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
-        for offset, address, sizes in rows.tolist():
-            size, read = sizes & 0xFF, sizes >> 8 & 0xFF
-            for at in range(0, size, WORD):
-                self.sources[offset + at >> 2] = address + at if at < read else NO_SOURCE
+        offset, address, sizes = rows.T[..., None]
+        size, read, at = sizes & 0xFF, sizes >> 8 & 0xFF, np.arange(0, CHUNK, WORD, dtype=np.uint64)
+        written = at < size
+        places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
+        self.sources[places[written]] = found[written]
 
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["MAP_ADDRESS", "NO_SOURCE", "WORDS", "Context", "Status", "Word"]
+__all__ = ["HALVES_SHIFT", "MAP_ADDRESS", "MOST_HALVES", "NO_SOURCE", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -123,7 +123,8 @@ class Word(IntEnum):
     """in: address of uint64 for each word of the CTA's shared memory; 0 if it is not recorded
 
     Those of the other CTAs of the cluster stand before and after them, in the order of their ranks.
-    The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known.
+    The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known. The halves of a word may
+    come from different places (`HALVES_SHIFT`).
     """
     COUNTERS = 53
     """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
@@ -140,6 +141,13 @@ MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1
 """In place of an address where zeros have been written for what was not read."""
+HALVES_SHIFT = 48
+"""Above this bit of an address in global memory, 14 bits say from where the upper half of the word comes.
+
+They are half its distance from the lower half, less one: 0 where the halves are neighbours, as in all words but those that have been
+transposed.
+"""
+MOST_HALVES = 1 << 14
 
 
 class Status(IntEnum):

@@ -401,6 +401,12 @@ class WarpContext(Protocol):
         """Remove from the warp's buffer the executing lanes' non-bulk copies that no group or mbarrier tracks; oldest first."""
 
     def lane_value(self, operand: Resolved | int, bits: int, lane: int) -> int: ...
+    def loaded_from(self, lane: int) -> NDArray[np.uint64]:
+        """Return from where a lane has loaded each word that the instruction stores; zeros for words whose origin is not known.
+
+        An address in global memory, as in `ptxlab.engine.context.Word.COPIED`. Empty if no word is known.
+        """
+
     def fetch(self, operands: Sequence[tuple[Resolved, int]], lane: int) -> tuple[int, ...]:
         """Return several operands, each with its number of bits, in one lane; 0 for an absent one.
 

@@ -254,6 +254,7 @@ class Asynchronous(Effect):
     tensor_map : it reads a tensor map
     pair : both CTAs of a CTA pair take part
     variant : operations of one pipe with different ones form no pipeline
+    stored : the position of the operand whose registers it stores as they are; -1 for none
     """
 
     unit: Unit
@@ -267,6 +268,7 @@ class Asynchronous(Effect):
     tensor_map: bool = False
     pair: bool = False
     variant: str = ""
+    stored: int = -1
 
     @property
     def supplies(self) -> Supply:

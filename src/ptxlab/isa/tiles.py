@@ -92,8 +92,9 @@ class CopiedBytes(NamedTuple):
     Attributes
     ----------
     cta, offset, size : the bytes in shared memory
-    address : the global address from which they come; None if they come from shared memory
-    origin : the CTA and the offset of the bytes in its shared memory from which they come; None if they come from global memory
+    address : the global address from which they come, if they come from global memory
+    origin : the CTA and the offset of the bytes in its shared memory from which they come, if they do
+    words : if they come from registers, from where each word has been loaded (`WarpContext.loaded_from`)
     """
 
     cta: Cta
@@ -101,6 +102,7 @@ class CopiedBytes(NamedTuple):
     size: int
     address: int | None
     origin: tuple[Cta, int] | None = None
+    words: NDArray[np.uint64] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

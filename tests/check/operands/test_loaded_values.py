@@ -94,6 +94,57 @@ def test_forms_of_the_accesses(form: str, backend: str) -> None:
     assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
 
 
+TURNED = (
+    LOADED_TEXT.replace(
+        "mul.wide.u32 %rd2, %r1, 256;",
+        """and.b32 %r16, %r1, 31;
+    shr.u32 %r17, %r16, 2;
+    mul.wide.u32 %rd2, %r17, 256;
+    sub.u32 %r17, %r1, %r16;
+    and.b32 %r16, %r16, 3;
+    shl.b32 %r16, %r16, 1;
+    add.u32 %r17, %r17, %r16;
+    mul.wide.u32 %rd9, %r17, 2;
+    add.u64 %rd2, %rd2, %rd9;""",
+    )
+    .replace(
+        "ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd1];", "\n".join(f"ld.global.b32 %r{20 + i}, [%rd1+{16 * i}];" for i in range(4))
+    )
+    .replace(STORE, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%r13], {%r20, %r21, %r22, %r23};")
+    .replace("add.u64 %rd1, %rd1, 16;", "add.u64 %rd1, %rd1, 2048;")
+)
+"""The array is the transposed matrix. A thread loads words of row lane / 4 of eight, and stmatrix makes columns of these."""
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_a_transposed_stmatrix(backend: str) -> None:
+    result, right = launch(TURNED, backend=backend, turned=True, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(mistaken("swizzle 64B", TURNED)[0], backend=backend, turned=True, check="operands")
+    assert not right
+    first = result.diagnostics[0]
+    assert (first.code, first.fix) == ("O101", "set the swizzling mode to 128B: then A is the tile that was copied")
+    assert first.message == (
+        "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[0, 1], but A[0, 0] is a[0, 0]"
+    )
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_behind_a_transposed_stmatrix(name: str) -> None:
+    text, code, fix = mistaken(name, TURNED)
+    result, right = launch(text, turned=True)
+    assert not right
+    assert code in {found.code for found in result.diagnostics}
+    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+
+
+def test_a_transposed_stmatrix_of_values_that_are_computed() -> None:
+    text = mistaken("swizzle 64B", TURNED)[0].replace("stmatrix", "xor.b32 %r21, %r21, 0x01000100;\n    stmatrix")
+    result, _ = launch(text, turned=True, check="operands")
+    assert result.diagnostics == ()
+
+
 TO_PEER = LOADED_TEXT.replace(
     STORE,
     "mov.u32 %r16, %cluster_ctarank;\n    xor.b32 %r16, %r16, 1;\n    mapa.shared::cluster.u32 %r13, %r13, %r16;\n    "
@@ -109,6 +160,62 @@ def test_stores_to_the_shared_memory_of_the_other_cta(backend: str) -> None:
     result, _ = launch(mistaken("swizzle 64B", TO_PEER)[0], backend=backend, check="operands", grid=2, cluster=2)
     assert {found.code for found in result.diagnostics} == {"O101"}
     assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+
+
+BY_ST_ASYNC = (
+    LOADED_TEXT.replace(
+        STORE,
+        """mov.u32 %r16, %cluster_ctarank;
+    xor.b32 %r16, %r16, 1;
+    mapa.shared::cluster.u32 %r13, %r13, %r16;
+    mapa.shared::cluster.u32 %r17, %r25, %r16;
+    st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r13], {%r20, %r21, %r22, %r23}, [%r17];""",
+    )
+    .replace(".shared .align 8 .b64 done;", ".shared .align 8 .b64 done;\n    .shared .align 8 .b64 full;")
+    .replace(
+        "@%p2 mbarrier.init.shared::cta.b64 [%r5], 1;",
+        """mov.u32 %r25, full;
+    @%p2 mbarrier.init.shared::cta.b64 [%r5], 1;
+    @%p2 mbarrier.init.shared::cta.b64 [%r25], 1;
+    @%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r25], 16384;
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;""",
+    )
+    .replace(
+        "fence.proxy.async.shared::cta;\n    bar.sync 0;",
+        """FULL:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p6, [%r25], 0;
+    @!%p6 bra FULL;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;""",
+    )
+)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+def test_st_async(policy: str, backend: str) -> None:
+    options = {"backend": backend, "policy": policy, "check": "operands", "grid": 2, "cluster": 2}
+    result, right = launch(BY_ST_ASYNC, **options)
+    assert right
+    assert result.diagnostics == ()
+    result, _ = launch(mistaken("swizzle 64B", BY_ST_ASYNC)[0], **options)
+    assert {found.code for found in result.diagnostics} == {"O101"}
+    assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+
+
+def test_st_async_of_values_that_are_computed() -> None:
+    """They overwrite what has been stored there before."""
+    text = mistaken("swizzle 64B", BY_ST_ASYNC)[0].replace("    st.async", "    add.u32 %r20, %r20, 0;\n    st.async")
+    result, _ = launch(text, check="operands", grid=2, cluster=2)
+    assert result.diagnostics == ()
+
+
+def test_st_async_with_all_checks() -> None:
+    result, right = launch(BY_ST_ASYNC, grid=2, cluster=2)
+    assert right
+    # Both CTAs compute all of C.
+    assert {(found.code, found.severity) for found in result.diagnostics} == {("X123", "note")}
 
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxlab.check.operands._word_check import Words
 
 from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, launch, mistaken
 
@@ -160,3 +164,20 @@ def test_one_product_with_d_of_f16() -> None:
     text = TEXT.replace(INSTRUCTION, "0x08100000").replace("setp.ne.u32 %p4, %r15, 0;", last)
     (found,) = launch(text, check="operands")[0].diagnostics
     assert found.code == "O106"
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from((4, 8, 16)), st.integers(0, 16), st.integers(0, 31)), max_size=12))
+@settings(deadline=None)
+def test_deferred_copies_are_noted_in_their_order(copies: list[tuple[int, int, int, int]]) -> None:
+    """A later copy replaces what an earlier one has brought; zeros fill what is not read."""
+    (words,) = Words.of_cluster(1, 64)
+    rows = [
+        (4 * place // size * size, 0x8010_0000_0000 + 256 * number, size | min(read, size) << 8 | lane << 16)
+        for number, (place, size, read, lane) in enumerate(copies)
+    ]
+    words.copied(np.array(rows, np.uint64).reshape(-1, 3))
+    expected = [0] * 16
+    for offset, address, sizes in rows:
+        for at in range(0, sizes & 0xFF, 4):
+            expected[(offset + at) // 4] = address + at if at < sizes >> 8 & 0xFF else 1
+    assert words.sources.tolist() == expected

@@ -113,14 +113,14 @@ def mistaken(name: str, text: str = TEXT) -> tuple[str, str, str]:
     return text.replace(right, instead), code, fix
 
 
-def launch(text: str, a: Any = None, backend: str = "llvm", flat: bool = False, **options: Any) -> tuple[Any, bool]:
-    """The result, and whether the product is right; ``flat``: the array has one dimension."""
+def launch(text: str, a: Any = None, backend: str = "llvm", flat: bool = False, turned: bool = False, **options: Any) -> tuple[Any, bool]:
+    """The result, and whether the product is right; ``flat``: the array has one dimension; ``turned``: it is the transposed matrix."""
     if a is None:
         a = np.random.default_rng(5).integers(-4, 5, (128, 128)).astype(np.float16)
     c = np.zeros((128, 64), np.float32)
     kernel = ptxlab.loads(text, file="product.ptx").kernel()
     if backend != "llvm":
         kernel._variants[False, False, True] = kernel.program, Executable(kernel.program, backend=backend)
-    result = kernel.launch(block=128, args=[a.reshape(-1) if flat else a, c], **options)
+    result = kernel.launch(block=128, args=[np.ascontiguousarray(a.T if turned else a).reshape(-1 if flat else a.shape), c], **options)
     rows = a.view(np.float16)[:, :64].astype(np.float64)
     return result, bool((c == rows @ rows[:64].T).all())

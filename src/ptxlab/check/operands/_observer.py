@@ -20,7 +20,7 @@ from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import WORD, fitting_descriptor, is_image_of_words, rows_of_words
+from ptxlab.check.operands._word_images import WORD, address_in, fitting_descriptor, is_image_of_words, rows_of_words
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
@@ -177,7 +177,7 @@ class OperandCheck(Observer):
         held = None if shared is None else shared.at(start)
         if held is not None:
             return held.tile.array.address
-        array = None if words is None else self._reporter.array_at(words.addresses.item(start // WORD))
+        array = None if words is None else self._reporter.array_at(address_in(words.addresses.item(start // WORD)))
         return None if array is None else array.address
 
     def _copied_to_tensor_memory(self, operation: AsyncOperation, copy: TensorCopy) -> None:

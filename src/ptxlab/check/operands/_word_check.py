@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
-from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of, stands_as_copied, stands_in_blocks
+from ptxlab.check.operands._word_images import (
+    WORD,
+    TakenWords,
+    WordImage,
+    address_in,
+    image_of_words,
+    judged,
+    sources_of,
+    stands_as_copied,
+    stands_in_blocks,
+)
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, MatrixOperand, MatrixProduct
@@ -110,10 +120,11 @@ class Words:
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
-        for offset, address, sizes in rows.tolist():
-            size, read = sizes & 0xFF, sizes >> 8 & 0xFF
-            for at in range(0, size, WORD):
-                self.sources[offset + at >> 2] = address + at if at < read else NO_SOURCE
+        offset, address, sizes = rows.T[..., None]
+        size, read, at = sizes & 0xFF, sizes >> 8 & 0xFF, np.arange(0, CHUNK, WORD, dtype=np.uint64)
+        written = at < size
+        places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
+        self.sources[places[written]] = found[written]
 
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""
@@ -125,6 +136,9 @@ class Words:
             start = copied.origin[1] // WORD
             self.addresses[first : first + count] = origin.addresses[start : start + count].copy()
             self.prepared[first : first + count] = origin.prepared[start : start + count].copy()
+        elif copied.words is not None:
+            self.sources[first : first + count] = copied.words if len(copied.words) else 0
+            self.prepared[first : first + count] = False
 
     def overwritten(self, offset: int, size: int) -> None:
         """Other operations have written some bytes."""
@@ -181,7 +195,7 @@ class WordCheck:
         for taken in found.values():
             if taken.operand not in self._judged:
                 self._judged.add(taken.operand)
-                self._reporter.element_type(operation, taken.operand, taken.image.base, cta)
+                self._reporter.element_type(operation, taken.operand, address_in(taken.image.base), cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
         self._compare(operation, before, found, words, cta)
         known: list[_Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
@@ -202,7 +216,7 @@ class WordCheck:
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
         found = sources_of(words.sources, source.chunks)
-        if not found.all() or image_of_words(found) is not None or words.were_brought(source.chunks):
+        if not found.all() or not judged(source, found) or image_of_words(found) is not None or words.were_brought(source.chunks):
             return
         if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks):
             return
@@ -227,7 +241,7 @@ class WordCheck:
         if not words.addresses.item(operand.chunks.item(0) * CHUNK // WORD):
             return None
         found = sources_of(words.sources, operand.chunks)
-        if not found.all() or not (found > NO_SOURCE).any():
+        if not found.all() or not (found > NO_SOURCE).any() or not judged(operand, found):
             return None
         prepared = words.are_prepared(operand.chunks) or (operand.major == "mn" and stands_in_blocks(found))
         image = None if prepared else image_of_words(found)
@@ -240,7 +254,7 @@ class WordCheck:
         if prepared:
             if operand not in self._judged:
                 self._judged.add(operand)
-                self._reporter.element_type(operation, operand, int(found[found > NO_SOURCE][0]), cta)
+                self._reporter.element_type(operation, operand, address_in(int(found[found > NO_SOURCE][0])), cta)
             return None
         key = operation.op.index, operand.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1

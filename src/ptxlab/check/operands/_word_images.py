@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
@@ -24,11 +24,15 @@ __all__ = [
     "WORD",
     "TakenWords",
     "WordImage",
+    "address_in",
+    "addresses_in",
     "fitting_descriptor",
     "following_words",
+    "half_distance",
     "image_of_words",
     "is_image_of_words",
     "is_rearranged",
+    "judged",
     "rows_of_words",
     "sources_of",
     "stands_as_copied",
@@ -45,8 +49,16 @@ _FARTHEST = 4096
 _LONGEST = 64
 """Starts of further elements of k that are looked for."""
 
+_HALF = 2
+"""Bytes."""
+_HALF_BITS = 8 * _HALF
+
 Sources = NDArray[np.int64]
-"""The global address of each word of an operand, ``[line, word]``; `NO_SOURCE` for zeros, 0 if it is not known."""
+"""Where each word of an operand comes from, ``[line, word]``: `NO_SOURCE` for zeros, 0 if it is not known.
+
+Else it is a global address, with the distance of the upper half of the word (`ptxlab.engine.context.HALVES_SHIFT`). Neighbours of words
+whose halves are at the same distance are as far apart as their addresses.
+"""
 
 
 class WordImage(NamedTuple):
@@ -90,6 +102,8 @@ class TakenWords(NamedTuple):
         steps = (line, element) if self.operand.major == "k" else (element, line)
         if 0 in steps:
             return None
+        if half_distance(self.image.base) != half_distance(before.image.base):
+            return None
         distance = 8 * (self.image.base - before.image.base)
         large = 0 if abs(steps[0]) > abs(steps[1]) else 1
         count = int(distance / steps[large])
@@ -105,6 +119,31 @@ class TakenWords(NamedTuple):
         bounds = self.operand.placed.bounds, before.operand.placed.bounds
         apart = bounds[0][1] <= bounds[1][0] or bounds[1][1] <= bounds[0][0]
         return not apart and bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
+
+
+def address_in(source: int) -> int:
+    """The global address of the lower half of a word."""
+    return source & (1 << HALVES_SHIFT) - 1
+
+
+def addresses_in(sources: Sources) -> Sources:
+    """The global addresses of the lower halves of words."""
+    return sources & (1 << HALVES_SHIFT) - 1
+
+
+def half_distance(source: int) -> int:
+    """Bytes in global memory from the lower to the upper half of a word."""
+    return _HALF * ((source >> HALVES_SHIFT) + 1)
+
+
+def is_transposed(found: Sources) -> bool:
+    """Whether halves of some words are not neighbours in global memory."""
+    return bool((found >> HALVES_SHIFT).any())
+
+
+def judged(operand: MatrixOperand, found: Sources) -> bool:
+    """Whether words say where the elements of an operand come from: halves of words that are apart are elements."""
+    return operand.container == _HALF_BITS or not is_transposed(found)
 
 
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp]) -> Sources:
@@ -129,6 +168,8 @@ def image_of_words(found: Sources) -> WordImage | None:
     row, slot = np.argwhere(known)[0].tolist()
     base = int(found[row, slot]) - row * line - slot * word
     expected = base + np.arange(found.shape[0])[:, None] * line + np.arange(found.shape[1]) * word
+    if half_distance(base) != _HALF and word != 2 * half_distance(base):
+        return None
     return WordImage(base, line, word) if bool((found == expected)[known].all()) else None
 
 
@@ -277,6 +318,8 @@ def _starts(operand: MatrixOperand) -> list[int]:
 
 def _apart(image: WordImage, shape: tuple[int, ...]) -> bool:
     """Whether it is a matrix whose rows or columns are contiguous, and whose elements do not overlap."""
+    if half_distance(image.base) != _HALF:
+        return abs(image.line) == _HALF and half_distance(image.base) >= _HALF * shape[0]
     small, count = (abs(image.word), shape[1]) if abs(image.word) <= abs(image.line) else (abs(image.line), shape[0])
     large = max(abs(image.word), abs(image.line))
     return small == WORD and large >= small * count

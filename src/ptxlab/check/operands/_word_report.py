@@ -15,8 +15,11 @@ from ptxlab.check.operands._word_images import (
     WORD,
     Sources,
     TakenWords,
+    address_in,
+    addresses_in,
     fitting_descriptor,
     following_words,
+    half_distance,
     is_rearranged,
     sources_of,
     step_of_words,
@@ -48,10 +51,11 @@ class WordReporter:
         key = operation.op.index, operand.name
         if self._reporter.has(*key):
             return
-        array = self._reporter.array_at(int(found[found > NO_SOURCE][0]))
+        addresses = addresses_in(found)
+        array = self._reporter.array_at(int(addresses[found > NO_SOURCE][0]))
         origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
-        only = _fields_of_rearranged(operand, pitch) if is_rearranged(found, origin, pitch) else ()
-        ends = found[found > NO_SOURCE].min(), found.max()
+        only = _fields_of_rearranged(operand, pitch) if is_rearranged(addresses, origin, pitch) else ()
+        ends = addresses[found > NO_SOURCE].min(), addresses.max()
         candidate = None
         if len({None if of is None else of.address for of in map(self._reporter.array_at, map(int, ends))}) > 1:
             candidate = fitting_descriptor(operand, sources, wanted, ("start",))
@@ -82,7 +86,7 @@ class WordReporter:
         if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
             return
         candidate = fitting_descriptor(operand, sources, None)
-        address = int(sources_of(sources, operand.chunks).max())
+        address = int(addresses_in(sources_of(sources, operand.chunks)).max())
         array = self._reporter.array_at(address) if address > NO_SOURCE else None
         if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):
             return
@@ -134,17 +138,24 @@ class WordReporter:
         """Whether the words still hold what was copied."""
         held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)[operand.chunks.reshape(-1)].reshape(len(found), -1, WORD)
         try:
-            for address, value in zip(found.reshape(-1).tolist(), held.reshape(-1, WORD), strict=True):
-                if address > NO_SOURCE and not np.array_equal(self._memory.view(address, WORD), value):
+            for source, value in zip(found.reshape(-1).tolist(), held.reshape(-1, WORD), strict=True):
+                if source > NO_SOURCE and not self._holds(source, value):
                     return False
         except AccessError:
             return False
         return True
 
-    def _element(self, address: int) -> str:
-        """The element at an address, or the address."""
-        if address <= NO_SOURCE:
+    def _holds(self, source: int, value: NDArray[np.uint8]) -> bool:
+        """Whether a word has the bytes from which it comes."""
+        first = address_in(source)
+        halves = zip((first, first + half_distance(source)), value.reshape(2, -1), strict=True)
+        return all(np.array_equal(self._memory.view(address, len(half)), half) for address, half in halves)
+
+    def _element(self, source: int) -> str:
+        """The element from which a word comes, or its address."""
+        if source <= NO_SOURCE:
             return "zero"
+        address = address_in(source)
         array = self._reporter.array_at(address)
         if array is None:
             return f"what was at {address:#x}"

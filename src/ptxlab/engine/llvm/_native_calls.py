@@ -252,7 +252,7 @@ class Caller:
         if watched:
             self.helper("save", "void", *where)
         if op.index in self.program.loaded.stores:
-            self._follow_store(op, "rowsstoredfrom", frame, mask)
+            self._follow_store(op, "columnsstoredfrom" if native.transposed else "rowsstoredfrom", frame, mask)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import LoadedValues, LoadedWord, Program
 from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native
-from ptxlab.isa.operands import Const, Reg, Resolved
+from ptxlab.isa.operands import Const, Op, Reg, Resolved
 
 __all__ = ["find_loaded_values"]
 
@@ -27,13 +28,12 @@ def find_loaded_values(program: Program) -> None:
         return
     origins = _origins(program)
     stores: dict[int, tuple[LoadedWord | None, ...]] = {}
-    for index, native in program.natives.items():
-        bits = _stored_bits(native)
-        if isinstance(native, LaneAccess | MatrixAccess) and bits:
-            items = flatten(program.ops[index].operands[native.value])
-            words = [word for item in items for word in _words_of(program, item, origins, bits)]
+    for op in program.ops:
+        position, bits = _stored(op, program.natives.get(op.index))
+        if bits:
+            words = [word for item in flatten(op.operands[position]) for word in _words_of(program, item, origins, bits)]
             if any(words):
-                stores[index] = tuple(words)
+                stores[op.index] = tuple(words)
     loads = sorted({word.load for words in stores.values() for word in words if word is not None})
     rows = {load: program.frame_bytes + _ROW_BYTES * number for number, load in enumerate(loads)}
     program.frame_bytes += _ROW_BYTES * len(loads)
@@ -41,12 +41,15 @@ def find_loaded_values(program: Program) -> None:
     program.loaded = LoadedValues(stores, rows, frozenset(load for load in loads if not zeroed.isdisjoint(program.writes[load])))
 
 
-def _stored_bits(native: Native) -> int:
-    """The bits of the elements that an instruction stores to shared memory, each of which is whole words there; 0 if it does not."""
+def _stored(op: Op, native: Native | None) -> tuple[int, int]:
+    """The operand that an instruction stores to shared memory, and the bits of its elements, each of which is whole words; else 0 bits."""
     if isinstance(native, LaneAccess) and native.write and native.space in _SHARED and native.bits >= _WORD:
-        return native.bits
-    # A lane has two neighbours of a row in a register of stmatrix, unless it transposes.
-    return _WORD if isinstance(native, MatrixAccess) and native.write and native.element == "b16" and not native.transposed else 0
+        return native.value, native.bits
+    if isinstance(native, MatrixAccess) and native.write and native.element == "b16":
+        return native.value, _WORD
+    if isinstance(op.effects, Asynchronous) and op.effects.stored >= 0:
+        return op.effects.stored, TYPE_BITS[op.q.type]
+    return 0, 0
 
 
 def _words_of(program: Program, item: Resolved, origins: dict[int, LoadedWord], bits: int) -> list[LoadedWord | None]:

@@ -13,7 +13,7 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
 from ptxlab.engine.reference._host_memory import bytes_at
-from ptxlab.engine.reference._loaded_values import note_load, note_rows, note_store
+from ptxlab.engine.reference._loaded_values import note_columns, note_load, note_rows, note_store
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -203,7 +203,7 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     rows = mask & ((1 << 8 * native.registers) - 1)
     hosts = _hosts(warp, op, native.space, op.operands[native.address], native.row, native.write, rows)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
-        note_rows(warp, op, hosts)
+        (note_columns if native.transposed else note_rows)(warp, op, hosts)
     bits = 16 if native.element == "b16" else 8
     layout = matrix_layout(native.write, native.element, native.transposed)
     rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")

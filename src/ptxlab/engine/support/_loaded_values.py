@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import NO_SOURCE, Word
+from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
 from ptxlab.engine.support.accesses import lane_address
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["emit_loaded_from", "emit_rows_stored_from", "emit_stored_from"]
+__all__ = ["emit_columns_stored_from", "emit_loaded_from", "emit_rows_stored_from", "emit_stored_from"]
+
+_HALF = 2
+"""Bytes."""
 
 
 def emit_loaded_from(module: Module, source: str) -> None:
@@ -56,6 +59,29 @@ def emit_rows_stored_from(module: Module) -> None:
         place = c.call("noted", "ptr", context, host)
         with c.when(place.ne(0)):
             place.store(_source(frame, table, i, lane), 0)
+    c.ret()
+
+
+def emit_columns_stored_from(module: Module) -> None:
+    """Emit ``columnsstoredfrom``: the same for a transposed stmatrix.
+
+    A lane has two elements of a column in a register; those of a word are the upper or the lower halves of registers of two lanes.
+    """
+    _define_noted(module)
+    c, (context, mask, hosts, frame, count, table) = module.define(
+        "void columnsstoredfrom(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
+    )
+    with c.when(context.word(Word.COPIED).ne(0)), c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
+        row, word = lane >> 2, lane & 3
+        place = c.call("noted", "ptr", context, hosts.load("i64", i * 8 + row) + (word << 2))
+        with c.when(place.ne(0)):
+            first = (word << 3) + (row >> 1)
+            low, high = (_source(frame, table, i, each) for each in (first, first + 4))
+            apart = (high - low - _HALF) >> 1
+            known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & apart.ult(MOST_HALVES)
+            found = low + ((row & 1) << 1) + (apart << HALVES_SHIFT)
+            zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
+            place.store(known.select(found, zeros.select(c.const("i64", NO_SOURCE), 0)), 0)
     c.ret()
 
 

@@ -12,7 +12,12 @@ from ptxlab.engine.llvm.vocabulary import emit_shared
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
-from ptxlab.engine.support._loaded_values import emit_loaded_from, emit_rows_stored_from, emit_stored_from
+from ptxlab.engine.support._loaded_values import (
+    emit_columns_stored_from,
+    emit_loaded_from,
+    emit_rows_stored_from,
+    emit_stored_from,
+)
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
@@ -58,6 +63,7 @@ _EMIT: dict[str, Emit] = {
     "loadedfrom": lambda module, name, rest: emit_loaded_from(module, rest[0]),
     "storedfrom": lambda module, name, rest: emit_stored_from(module),
     "rowsstoredfrom": lambda module, name, rest: emit_rows_stored_from(module),
+    "columnsstoredfrom": lambda module, name, rest: emit_columns_stored_from(module),
     "markranges": lambda module, name, rest: emit_mark_ranges(module),
     "record": lambda module, name, rest: emit_record(module),
     "mirrors": lambda module, name, rest: emit_mirrors(module),

@@ -15,13 +15,16 @@ from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, U
 from ptxlab.isa.form import only
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
+from ptxlab.isa.tiles import CopiedBytes
 
 _STORE = "Data Movement and Conversion Instructions: st.async"
 _REDUCE = "Parallel Synchronization and Communication Instructions: red.async"
 _BULK = "Data Movement and Conversion Instructions: st.bulk"
 _TYPES = "(type=b32|b64|u32|u64|s32|s64|f32|f64)"
 _SCOPE = "(scope=cta|cluster|gpu|sys)"
-_TO_SHARED = Asynchronous(Unit.STORE, Completion.BYTES, Proxy.GENERIC, Space.SHARED)
+_VALUE = 1
+"""The position of the value."""
+_TO_SHARED = Asynchronous(Unit.STORE, Completion.BYTES, Proxy.GENERIC, Space.SHARED, stored=_VALUE)
 _UNIT = 8
 _NEEDS = needs("8.1", "sm_90", what="st.async")
 _GLOBAL_NEEDS = needs("8.7", "sm_100")
@@ -37,7 +40,7 @@ def _release(q: Qualifiers) -> Asynchronous:
 def _bytes(warp: context.WarpContext, lane: int) -> context.U8:
     """The value operand of one lane."""
     size = int(warp.q.type[1:]) // 8
-    operand = warp.op.operands[1]
+    operand = warp.op.operands[_VALUE]
     items = operand.items if isinstance(operand, Group) else (operand,)
     raw = b"".join(warp.lane_value(item, 8 * size, lane).to_bytes(size, "little") for item in items)
     return np.frombuffer(raw, np.uint8)
@@ -47,7 +50,7 @@ def _undefined(warp: context.WarpContext, lane: int, size: int) -> context.U8 | 
     """The undefined bits of the value operand of one lane, in ``size`` bytes; None if nobody follows them into memory."""
     if not warp.machine.program.mirrored:
         return None
-    masks = warp.undefined(1)[:, lane].astype(np.uint64)
+    masks = warp.undefined(_VALUE)[:, lane].astype(np.uint64)
     return masks.view(np.uint8).reshape(len(masks), -1)[:, : size // len(masks)].reshape(-1)
 
 
@@ -82,7 +85,19 @@ def _to_cluster(warp: context.WarpContext) -> None:
         ((cta, offset, barrier),) = targets
         target = cta.shared[offset : offset + len(value)]
         undefined = partial(_put_undefined, target, _undefined(warp, lane, len(value)), combine and undefined_combiner(warp.q.type))
-        start(warp, lane, partial(_put, target, value, combine, barrier), partial(delivered, targets, len(value)), undefined=undefined)
+        copied = CopiedBytes(cta, offset, len(value), None, words=warp.loaded_from(lane))
+        start(
+            warp,
+            lane,
+            partial(_put, target, value, combine, barrier),
+            partial(delivered, targets, len(value)),
+            undefined=undefined,
+            bytes_copied=partial(_once, copied),
+        )
+
+
+def _once(copied: CopiedBytes) -> tuple[CopiedBytes]:
+    return (copied,)
 
 
 def _to_global(warp: context.WarpContext) -> None:
@@ -129,7 +144,7 @@ service(
     requires=needs("8.1", "sm_90"),
     fidelity="hardware",
     outputs=0,
-    effects=replace(_TO_SHARED, atomic=True, order=order_of("relaxed", "cluster")),
+    effects=replace(_TO_SHARED, stored=-1, atomic=True, order=order_of("relaxed", "cluster")),
     a="addr",
     b="type",
     mbarrier="addr",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.engine.context import NO_SOURCE
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
 
@@ -197,6 +198,16 @@ class Registers:
             if isinstance(item, Reg) and self._shadows[item.index] >= 0:
                 self._undefined_row(item.index)[lanes] = 0 if masks is None else masks[number][lanes]
                 self._origin_row(item.index)[lanes] = origin
+
+    def loaded_from(self, lane: int) -> NDArray[np.uint64]:
+        """From where a lane has loaded the words that the instruction stores; see `ptxlab.isa.WarpContext`."""
+        loaded = self.launch.program.loaded
+        words = loaded.stores.get(self.op.index, ())
+        return np.array([0 if word is None else self._source(loaded.rows[word.load], word.byte, lane) for word in words], np.uint64)
+
+    def _source(self, row: int, byte: int, lane: int) -> int:
+        address = self._arrays[3].item((row >> 3) + lane)
+        return address + byte if address > NO_SOURCE else address
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
         """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""

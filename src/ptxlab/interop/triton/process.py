@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ptxlab import cuda
@@ -28,6 +28,7 @@ def install_on_import() -> None:
     before_import("triton", _set_up)
 
 
+@cache
 def _set_up() -> None:
     driver = cuda.install()
     os.environ.update(settings() | cache_settings() | library_settings(build(DRIVER)))

@@ -12,7 +12,7 @@ from ptxlab.cuda.calls import host_call
 from ptxlab.diagnostics import Diagnostic, Place
 from ptxlab.interop._host_memory import placed, reached_memory, registered
 from ptxlab.interop.cute._arguments import host_memory
-from ptxlab.interop.cute._compile import compiling_for, cutlass, without_runtime
+from ptxlab.interop.cute._compile import compiling_for, cutlass
 from ptxlab.interop.session import Session, current, replace_attribute, switched_by
 from ptxlab.machine import Kernel, Result
 
@@ -41,20 +41,9 @@ def device(
 def installed() -> Iterator[None]:
     """Run CuTe DSL's kernels in ptxlab for a ``with`` statement."""
     cutlass()
-    from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Function
-
-    load = Function._load_cuda_library
-
-    def load_for_one_device(self: Any) -> Any:
-        without_runtime(self)
-        with host_call(cuda.install(), current().device, current().launch):
-            load(self)
-        return []  # no handle that the runtime library of cuda.bindings would unload
-
     with ExitStack() as stack:
         stack.enter_context(compiling_for(current().settings.target))
         surround_calls(stack, _in_session)
-        replace_attribute(stack, Function, "_load_cuda_library", load_for_one_device)
         yield
 
 

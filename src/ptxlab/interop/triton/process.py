@@ -46,14 +46,10 @@ def _queue(driver: cuda.Driver, named: list[tuple[str, Any]], launch: Callable[[
     on_device, memory = _split(named)
     _name(driver, on_device)
     session = current()
-    session.arrays = placed(named) if session.keeps_inputs else ()
-    try:
-        with registered(driver, merged(memory)):
-            launch()
+    with session.with_arrays(placed(named)), registered(driver, merged(memory)):
+        launch()
         if session.arrays:
             driver.synchronize()
-    finally:
-        session.arrays = ()
 
 
 def _split(named: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[HostMemory]]:

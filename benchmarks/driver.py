@@ -64,8 +64,8 @@ def main() -> int:
         "cuStreamSynchronize": lambda: cu.cuStreamSynchronize(stream),
         "cuEventRecord": lambda: cu.cuEventRecord(event, stream),
         "cuMemsetD8Async, 4 KiB": lambda: cu.cuMemsetD8Async(at, ctypes.c_ubyte(0), size, stream),
-        "cuMemcpyHtoDAsync, 4 KiB of pinned memory": lambda: cu.cuMemcpyHtoDAsync_v2(at, pinned, size, stream),
-        "cuMemcpyHtoDAsync, 4 KiB of other memory": lambda: cu.cuMemcpyHtoDAsync_v2(at, source, size, stream),
+        "cuMemcpyHtoDAsync, 4 KiB, pinned": lambda: cu.cuMemcpyHtoDAsync_v2(at, pinned, size, stream),
+        "cuMemcpyHtoDAsync, 4 KiB": lambda: cu.cuMemcpyHtoDAsync_v2(at, source, size, stream),
     }
     empty = microseconds(lambda: cu.cuProfilerStart(), CALLS)
     rows = [(name, microseconds(call, CALLS) - empty, CALL_LIMIT) for name, call in calls.items()]
@@ -74,7 +74,7 @@ def main() -> int:
         cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, None, None)
         cu.cuStreamSynchronize(stream)
 
-    rows.append(("an empty kernel, launched and waited for", microseconds(launch, LAUNCHES), LAUNCH_LIMIT))
+    rows.append(("empty kernel, launched and waited for", microseconds(launch, LAUNCHES), LAUNCH_LIMIT))
     table = Table("call", "us", "us of the processor", "limit")
     for name, found, limit in rows:
         table.add_row(name, *(f"{each:.2f}" for each in found), f"{limit:.0f}", style="red" if found[0] > limit else "")

@@ -398,7 +398,9 @@ def test_memory_operations_of_a_batch_are_performed_in_order(driver: Driver) -> 
     assert batch((write, first, 3), (9, 0, 0)) == INVALID_VALUE
     assert batch((write, first, 3), (write, second + 2, 0)) == INVALID_VALUE
     assert driver.from_device(at, np.zeros(4, np.uint64)).tolist() == [0, 0, 0, 0]
-    assert batch((write, second, 7), (wait, first, 5), (barrier, 0, 0), (wait_64, second, 7), (flush, 0, 0), (write_64, third, 1 << 40)) == 0
+    assert (
+        batch((write, second, 7), (wait, first, 5), (barrier, 0, 0), (wait_64, second, 7), (flush, 0, 0), (write_64, third, 1 << 40)) == 0
+    )
     assert driver.cuStreamQuery(stream) == NOT_READY
     driver.call("cuStreamWriteValue64_v2", driver.stream(), c_uint64(first), c_uint64(5), 0)
     driver.call("cuStreamSynchronize", stream)

@@ -382,7 +382,8 @@ CUresult ptxlab_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstr
         bool waits = kind == MEM_OP_WAIT_32 || kind == MEM_OP_WAIT_64;
         uint64_t value = size == 4 ? (uint32_t)operations[i].memory.value : operations[i].memory.value;
         if (size)
-            result = value_op(waits ? &value_waits : &value_writes, stream, operations[i].memory.address, value, size, operations[i].memory.flags);
+            result = value_op(waits ? &value_waits : &value_writes, stream, operations[i].memory.address, value, size,
+                              operations[i].memory.flags);
     }
     return result;
 }

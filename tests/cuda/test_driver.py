@@ -379,6 +379,44 @@ def test_values_that_streams_write_and_wait_for(driver: Driver) -> None:
     assert driver.cuStreamWaitValue32_v2(stream, c_uint64(at.value + 1), c_uint32(0), 0) == INVALID_VALUE
 
 
+class MemoryOperation(ctypes.Structure):
+    """``CUstreamBatchMemOpParams``."""
+
+    _fields_ = [("kind", c_uint32), ("at", c_uint64), ("value", c_uint64), ("flags", c_uint32), ("alias", c_uint64), ("pad", c_uint64)]
+
+
+def test_memory_operations_of_a_batch_are_performed_in_order(driver: Driver) -> None:
+    wait, write, flush, wait_64, write_64, barrier = range(1, 7)
+    at, stream = driver.to_device(np.zeros(4, np.uint64)), driver.stream()
+    first, second, third = (at.value + 8 * i for i in range(3))
+
+    def batch(*rows: tuple[int, int, int]) -> int:
+        operations = (MemoryOperation * len(rows))(*((kind, address, value) for kind, address, value in rows))
+        return driver.cuStreamBatchMemOp_v2(stream, len(rows), operations, 0)
+
+    assert ctypes.sizeof(MemoryOperation) == 48
+    assert batch((write, first, 3), (9, 0, 0)) == INVALID_VALUE
+    assert batch((write, first, 3), (write, second + 2, 0)) == INVALID_VALUE
+    assert driver.from_device(at, np.zeros(4, np.uint64)).tolist() == [0, 0, 0, 0]
+    assert (
+        batch((write, second, 7), (wait, first, 5), (barrier, 0, 0), (wait_64, second, 7), (flush, 0, 0), (write_64, third, 1 << 40)) == 0
+    )
+    assert driver.cuStreamQuery(stream) == NOT_READY
+    driver.call("cuStreamWriteValue64_v2", driver.stream(), c_uint64(first), c_uint64(5), 0)
+    driver.call("cuStreamSynchronize", stream)
+    assert driver.from_device(at, np.zeros(4, np.uint64)).tolist() == [5, 7, 1 << 40, 0]
+
+
+def test_devices_support_no_multicast_objects(driver: Driver) -> None:
+    driver.call("cuInit", 0)
+    value, size, wanted = c_int(), c_size_t(), (c_uint64 * 4)(1, 1 << 21, 1, 0)
+    driver.call("cuDeviceGetAttribute", byref(value), 132, 0)
+    assert value.value == 0
+    assert driver.cuMulticastCreate(byref(c_uint64()), wanted) == NOT_SUPPORTED
+    assert driver.cuMulticastGetGranularity(byref(size), wanted, 0) == NOT_SUPPORTED
+    assert driver.cuMulticastGetGranularity(None, wanted, 0) == INVALID_VALUE
+
+
 def test_a_launch_copies_only_what_it_can_reach(driver: Driver) -> None:
     table, near, far = (driver.to_device(np.zeros(size, np.uint8)) for size in (64, 4096, 8192))
     driver.call("cuMemcpyHtoD_v2", table, byref(near), c_size_t(8))

@@ -1,4 +1,4 @@
-"""Adapters of frameworks, with stand-ins for the packages, and with cuda.core itself where it is installed."""
+"""Adapters of frameworks, with stand-ins for the packages, and with cuda.core itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -161,10 +160,33 @@ print("equal")
 
 
 def test_cuda_core(tmp_path: Path) -> None:
-    if find_spec("cuda") is None or find_spec("cuda.core") is None:
-        pytest.skip("needs cuda.core")
     done = run(CUDA_CORE, tmp_path)
     assert (done.returncode, done.stdout) == (0, "equal\n"), done.stderr
+
+
+SEVERAL_RUNS = """
+import sys
+from types import ModuleType
+from ptxlab import cuda
+from ptxlab.interop import frameworks
+from ptxlab.interop.cute import process as cute
+
+class Program: pass
+class Linker: pass
+core = sys.modules["cuda.core"] = ModuleType("cuda.core")
+core.Program, core.Linker = Program, Linker
+for _ in range(3):
+    frameworks.install_on_import()
+    cute.install_on_import()
+import cutlass
+print(cutlass.__file__, len(core.Program.__mro__), len(cuda.install().bridge.store.finders))
+"""
+
+
+def test_programs_are_prepared_once_in_a_process_that_runs_several(tmp_path: Path) -> None:
+    (tmp_path / "cutlass.py").touch()
+    done = subprocess.run([sys.executable, "-c", SEVERAL_RUNS], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.split() == [str(tmp_path / "cutlass.py"), "3", "1"], done.stderr
 
 
 def test_a_cupy_that_carries_the_runtime_library_of_nvidia(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,12 @@ _for_good = ExitStack()
 
 def install_on_import() -> None:
     """Prepare the process for a program that may import cuda.core, to the program's end."""
-    after_import("cuda.core", partial(change, _for_good))
+    after_import("cuda.core", _change_for_good)
+
+
+@cache
+def _change_for_good() -> None:
+    change(_for_good)
 
 
 def change(stack: ExitStack) -> None:

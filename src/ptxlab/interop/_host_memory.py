@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.cuda import Driver
+from ptxlab.cuda import Driver, install
+from ptxlab.cuda.calls import host_call
 from ptxlab.formats import is_host_memory
+from ptxlab.interop.session import current
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.replay.replay import Placed
+from ptxlab.native import address_of
 
 __all__ = [
     "HostArray",
     "HostMemory",
+    "call_in_session",
     "described_tensor",
     "memory_of",
     "merged",
@@ -83,11 +87,13 @@ def described_tensor(value: Any) -> Any:
     return value
 
 
-def placed(values: Iterable[tuple[str, Any]]) -> tuple[Placed, ...]:
+def placed(values: Iterable[tuple[str, Any]]) -> Iterator[Placed]:
     """The arrays among named arguments, where they lie."""
-    found = ((name, described_tensor(value)) for name, value in values)
-    arrays = [(name, value.array if isinstance(value, HostArray) else as_array(value, name)) for name, value in found]
-    return tuple(Placed(name, int(a.ctypes.data), a.shape, a.dtype, a.strides, a) for name, a in arrays if a is not None)
+    for name, value in values:
+        found = described_tensor(value)
+        array = found.array if isinstance(found, HostArray) else as_array(found, name)
+        if array is not None:
+            yield Placed(name, address_of(array), array.shape, array.dtype, array.strides, array)
 
 
 def memory_of(value: Any, name: str) -> HostMemory | None:
@@ -205,3 +211,15 @@ def registered(driver: Driver, pieces: list[HostMemory]) -> Iterator[None]:
         driver.synchronize()
         for piece in pieces:
             library.ptxlab_heap_unregister(piece.low)
+
+
+@contextmanager
+def call_in_session(values: list[tuple[str, Any]]) -> Iterator[Driver]:
+    """Call host code whose launches are those of the current session; the memory of its arguments is the device's meanwhile."""
+    session, driver = current(), install()
+    with (
+        session.with_arrays(placed(values)),
+        host_call(driver, session.device, session.launch),
+        registered(driver, reached_memory(values)),
+    ):
+        yield driver

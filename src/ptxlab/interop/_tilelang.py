@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import ExitStack
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -27,6 +28,7 @@ def install_on_import() -> None:
     before_import("tilelang", _set_up)
 
 
+@cache
 def _set_up() -> None:
     """Load the runtime library, which TileLang asks for by its name, and keep machine code of its caches away."""
     cuda.install()

@@ -188,10 +188,17 @@ class Session:
         """Return the keyword arguments for `ptxlab.Kernel.launch`."""
         return self.settings.keywords() | {"trace": self.trace, "keep_inputs": self.keeps_inputs}
 
-    def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
-        """Launch a kernel with the settings, write what it prints to standard output, and record what was found.
+    @contextmanager
+    def with_arrays(self, arrays: Iterable[Placed]) -> Iterator[None]:
+        """Give launches of a ``with`` statement the arrays that they have been called with, if they keep their inputs."""
+        self.arrays = tuple(arrays) if self.keeps_inputs else ()
+        try:
+            yield
+        finally:
+            self.arrays = ()
 
-        ``arrays`` are those at the addresses among the arguments. A launch that the settings leave out changes nothing.
+    def launch(self, kernel: Kernel, site: Place | None, **geometry: Any) -> Result:
+        """Launch a kernel with the settings unless these leave it out, write what it prints, and record what was found.
 
         Raises
         ------
@@ -204,7 +211,7 @@ class Session:
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
             result = _launch(kernel, **{"device": self.device} | self.launch_options() | selected | {"progress": shown} | geometry)
         if result.replay is not None:
-            result.replay = replace(result.replay, arrays=tuple(arrays) or self.arrays)
+            result.replay = replace(result.replay, arrays=self.arrays)
         sys.stdout.write(result.stdout)
         self.record(kernel, site, geometry["grid"], result)
         return result

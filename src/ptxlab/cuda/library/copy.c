@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "order.h"
 
@@ -19,7 +18,7 @@ static bool transfer(Transfer move, void *here, uint64_t there, size_t size)
 {
     while (size) {
         struct iovec local = {here, size}, remote = {(void *)there, size};
-        ssize_t done = move(getpid(), &local, 1, &remote, 1, 0);
+        ssize_t done = move(driver.process, &local, 1, &remote, 1, 0);
         if (done <= 0)
             return false;
         here = (char *)here + done;
@@ -189,10 +188,10 @@ static CUresult check_side(const CopyOp *copy, Side *side, Place place, ReportKi
     uint64_t size = extent(copy, side);
     if (copy->width > side->pitch && (copy->height > 1 || copy->depth > 1))
         return CUDA_ERROR_INVALID_VALUE;
-    side->known = in_map(side->address, size);
     lock();
+    side->known = in_map(side->address, size);
     side->host = side->known && is_host_memory(side->address);
-    bool overruns = memory_find(side->address) != NULL;
+    bool overruns = !side->known && memory_find(side->address);
     unlock();
     if (side->known)
         return CUDA_SUCCESS;

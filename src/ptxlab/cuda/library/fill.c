@@ -54,7 +54,10 @@ CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, uns
     if (width && height) {
         if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size))
             return CUDA_ERROR_INVALID_VALUE;
-        if (!in_map(to, size)) {
+        lock();
+        bool known = in_map(to, size);
+        unlock();
+        if (!known) {
             report_no_memory(REPORT_WRITE, to, size);
             return CUDA_ERROR_INVALID_VALUE;
         }

@@ -2,9 +2,11 @@
  *
  * When work has been performed, a digest is made of what it has read from memory of the host or written there. When the program has waited
  * for the work, the bytes are compared with it. Memory that other work writes in between is not compared. */
+#include <string.h>
+
 #include "order.h"
 
-enum { PIECE = 16384 };
+enum { PIECE = 16384, WORD = sizeof(uint64_t), LANES = 4 };
 
 static uint32_t watched;
 
@@ -20,23 +22,37 @@ static bool uses_host(const Work *work)
     return host && ordinary;
 }
 
-/* False if the memory is no longer there: the program owns that which it has registered. */
+/* Read memory of the host. What the driver has allocated cannot vanish; the program owns what it has registered. */
+static bool read_host(uint64_t *words, uint64_t at, uint64_t size)
+{
+    const Allocation *found = memory_find(at);
+    if (!found || found->kind == MEMORY_REGISTERED || found->address + found->size - at < size)
+        return read_program(words, (const void *)at, size);
+    memcpy(words, (const void *)at, size);
+    return true;
+}
+
+static uint64_t mix(uint64_t sum, uint64_t word) { return (sum ^ word) * 0x9E3779B97F4A7C15u + (sum >> 29); }
+
+/* Several sums, so that none waits for another. False if the memory is no longer there. */
 static bool digest_of(const Work *work, uint64_t *digest)
 {
-    uint64_t words[PIECE / sizeof(uint64_t)], sum = 0;
+    uint64_t words[PIECE / WORD], sums[LANES] = {0, 1, 2, 3};
     for (uint32_t i = 0; i < work->count; i++) {
         if (!(work->ranges[i].how & ACCESS_HOST))
             continue;
         for (uint64_t at = work->ranges[i].low; at < work->ranges[i].high; at += PIECE) {
             uint64_t left = work->ranges[i].high - at, size = left < PIECE ? left : PIECE;
-            words[(size - 1) / sizeof *words] = 0;
-            if (!read_program(words, (const void *)at, size))
+            uint64_t count = (size + LANES * WORD - 1) / (LANES * WORD) * LANES;
+            memset(&words[count - LANES], 0, LANES * WORD);
+            if (!read_host(words, at, size))
                 return false;
-            for (uint64_t j = 0; j < (size + sizeof *words - 1) / sizeof *words; j++)
-                sum = (sum ^ words[j]) * 0x9E3779B97F4A7C15u + (sum >> 29);
+            for (uint64_t i = 0; i < count; i += LANES)
+                for (uint64_t lane = 0; lane < LANES; lane++)
+                    sums[lane] = mix(sums[lane], words[i + lane]);
         }
     }
-    *digest = sum;
+    *digest = mix(mix(sums[0], sums[1]), mix(sums[2], sums[3]));
     return true;
 }
 

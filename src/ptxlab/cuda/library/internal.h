@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "core.h"
 
@@ -52,6 +53,7 @@ typedef struct Driver {
     uint32_t waiting;    /* threads of the program that wait for a stream */
     uint32_t performing; /* operations that threads perform now */
     uint64_t next_id;
+    pid_t process;
     struct CUctx_st *primary[PTXLAB_MAX_DEVICES];
     unsigned int primary_flags[PTXLAB_MAX_DEVICES];
 } Driver;
@@ -179,9 +181,9 @@ bool is_host_memory(uint64_t address);
 bool is_pinned(const Allocation *found);
 /* Bytes of the allocations of an owner. */
 uint64_t memory_owned(const void *owner);
-/* Without the lock: */
 /* Whether a range lies in memory that the driver knows; memory that follows without a gap counts. */
 bool in_map(uint64_t address, uint64_t size);
+/* Without the lock: */
 /* Say that an operation reads or writes memory that does not exist. */
 void report_no_memory(ReportKind kind, uint64_t address, uint64_t size);
 CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address);

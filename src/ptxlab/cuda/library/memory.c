@@ -43,7 +43,6 @@ Allocation *memory_find(uint64_t address)
 bool in_map(uint64_t address, uint64_t size)
 {
     bool known = true;
-    lock();
     while (size && known) {
         Allocation *found = memory_find(address);
         uint64_t inside = found ? found->address + found->size - address : 0;
@@ -52,7 +51,6 @@ bool in_map(uint64_t address, uint64_t size)
         address += inside;
         size -= inside;
     }
-    unlock();
     return known;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { KEPT = 64, MOST_CONFLICTS = 64 };
 
@@ -147,7 +148,7 @@ Work *work_of(const Op *op, CUstream stream)
     if (what)
         snprintf(work->what, sizeof work->what, "kernel %s", what);
     else
-        snprintf(work->what, sizeof work->what, "%s", function ? function : "an operation");
+        memccpy(work->what, function ? function : "an operation", 0, sizeof work->what - 1);
     work->place = place_here();
     return work;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "internal.h"
@@ -78,6 +79,7 @@ static void in_child(void)
 {
     pthread_mutex_init(&driver.lock, NULL);
     driver.phase = PHASE_FORKED;
+    driver.process = getpid();
     client_forget();
 }
 
@@ -90,6 +92,7 @@ static void start(void)
     pthread_condattr_destroy(&attributes);
     pthread_key_create(&thread_key, end_thread);
     pthread_atfork(NULL, NULL, in_child);
+    driver.process = getpid();
 }
 
 Thread *this_thread(void)

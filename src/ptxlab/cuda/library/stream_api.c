@@ -261,6 +261,8 @@ CUresult ptxlab_cuStreamAddCallback(CUstream handle, CUstreamCallback function, 
 
 /* ------------------------------------------------------------------ values in memory */
 
+enum { MEM_OP_WAIT_32 = 1, MEM_OP_WRITE_32, MEM_OP_FLUSH, MEM_OP_WAIT_64, MEM_OP_WRITE_64, MEM_OP_BARRIER, MOST_MEM_OPS = 256 };
+
 typedef struct ValueOp {
     Op op;
     uint64_t address, value;
@@ -308,16 +310,21 @@ static CUresult store(Op *op)
 static const OpClass value_waits = {.size = sizeof(ValueOp), .at_once = true, .perform = pass, .ready = holds};
 static const OpClass value_writes = {.size = sizeof(ValueOp), .at_once = true, .perform = store, .describe = describe_nothing, .tells = true};
 
+static bool is_value(CUdeviceptr address, unsigned int size)
+{
+    lock();
+    Allocation *found = memory_find(address);
+    bool fits = found && address % size == 0 && found->address + found->size - address >= size;
+    unlock();
+    return fits;
+}
+
 static CUresult value_op(const OpClass *class, CUstream handle, CUdeviceptr address, uint64_t value, unsigned int size, unsigned int flags)
 {
     CUstream stream = stream_of(handle);
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
-    lock();
-    Allocation *found = memory_find(address);
-    bool fits = found && address % size == 0 && found->address + found->size - address >= size;
-    unlock();
-    if (!fits)
+    if (!is_value(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     ValueOp *made = op_new(class);
     if (!made)
@@ -353,4 +360,30 @@ CUresult ptxlab_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cu
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     return value_op(&value_writes, stream, address, value, 8, flags);
+}
+
+/* All operations are checked before the first is submitted. A stream keeps their order without barriers. */
+CUresult ptxlab_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags)
+{
+    static const unsigned char sizes[MEM_OP_BARRIER + 1] = {
+        [MEM_OP_WAIT_32] = 4, [MEM_OP_WRITE_32] = 4, [MEM_OP_WAIT_64] = 8, [MEM_OP_WRITE_64] = 8};
+    CUresult result = operations && count <= MOST_MEM_OPS && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!stream_of(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    for (unsigned int i = 0; i < count && !result; i++) {
+        unsigned int kind = operations[i].operation, size = kind < sizeof sizes ? sizes[kind] : 0;
+        bool writes = kind == MEM_OP_WRITE_32 || kind == MEM_OP_WRITE_64;
+        if (size ? !is_value(operations[i].memory.address, size) || (writes && operations[i].memory.flags)
+                 : kind != MEM_OP_FLUSH && kind != MEM_OP_BARRIER)
+            result = CUDA_ERROR_INVALID_VALUE;
+    }
+    for (unsigned int i = 0; i < count && !result; i++) {
+        unsigned int kind = operations[i].operation, size = sizes[kind];
+        bool waits = kind == MEM_OP_WAIT_32 || kind == MEM_OP_WAIT_64;
+        uint64_t value = size == 4 ? (uint32_t)operations[i].memory.value : operations[i].memory.value;
+        if (size)
+            result = value_op(waits ? &value_waits : &value_writes, stream, operations[i].memory.address, value, size,
+                              operations[i].memory.flags);
+    }
+    return result;
 }

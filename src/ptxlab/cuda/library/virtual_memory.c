@@ -380,3 +380,15 @@ CUresult ptxlab_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle
     unlock();
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+/* Multicast objects: no device supports them (attribute 132), so that no handle is of one. */
+CUresult ptxlab_cuMulticastCreate(CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *wanted)
+{
+    return handle && wanted ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ptxlab_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *wanted, CUmulticastGranularity_flags option)
+{
+    (void)option;
+    return granularity && wanted ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,4 +1,4 @@
-"""Arguments of host functions: arrays become tensors in device memory; what CuTe DSL has made over host memory stays where it is."""
+"""Arguments of host functions: arrays become tensors of CuTe DSL; memory of the host is the device's for the time of a call."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cuda import Driver
-from ptxlab.engine.program import Parameter
 from ptxlab.formats.dlpack import Tensor
 from ptxlab.interop._host_memory import HostArray, placed, reached_memory, registered
 from ptxlab.machine import Buffer, Device
-from ptxlab.machine.launch.arguments import Arguments, as_array, bind_arguments
+from ptxlab.machine.launch.arguments import as_array, buffer_address
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.replay.replay import Placed, placed_arguments
+from ptxlab.machine.replay.replay import Placed, placed_buffer
+from ptxlab.native import address_of
 
-__all__ = ["copied", "example", "host_memory", "is_tensor", "outside_of"]
+__all__ = ["example", "host_memory", "is_tensor", "on_device", "outside_of"]
 
 ALIGNMENT = 16
 """What host functions may assume of the address of an array, in bytes: what TMA needs."""
@@ -43,12 +43,12 @@ class _Managed(ctypes.Structure):
 
 
 class _DeviceArray:
-    """Elements of ``itemsize`` bytes at a device address; strides in elements. It must outlive what is made from it."""
+    """An array at a device address, for CuTe DSL; strides in elements. It must outlive what is made from it."""
 
-    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
-        rank = len(shape)
-        self._extents = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
-        self._managed = _Managed(Tensor(address, _CUDA, 0, rank, _UNSIGNED, 8 * itemsize, 1, *self._extents, 0), None, None)
+    def __init__(self, address: int, place: Placed) -> None:
+        rank, size = len(place.shape), place.dtype.itemsize
+        self._extents = (ctypes.c_int64 * rank)(*place.shape), (ctypes.c_int64 * rank)(*(step // size for step in place.strides))
+        self._managed = _Managed(Tensor(address, _CUDA, 0, rank, _UNSIGNED, 8 * size, 1, *self._extents, 0), None, None)
 
     def __dlpack__(self, stream: object = None) -> Any:
         new = ctypes.pythonapi.PyCapsule_New
@@ -59,84 +59,61 @@ class _DeviceArray:
         return _CUDA, 0
 
 
-@dataclasses.dataclass(frozen=True)
-class _Form:
-    """The properties of an array that code is compiled for; strides in elements."""
-
-    dtype: str
-    itemsize: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def tensor(self, address: int, name: str) -> Any:
-        """The tensor that CuTe DSL passes for such an array at a device address."""
-        import cutlass
-        from cutlass.cute.runtime import from_dlpack
-
-        if address % ALIGNMENT:
-            raise refuse(
-                "I103",
-                f"argument {name}: the array starts {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT}",
-                fix="copy it, or pass from_dlpack(array)",
-            )
-        owner = _DeviceArray(address, self.shape, self.strides, self.itemsize)
-        tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
-        tensor.element_type = getattr(cutlass, TYPES[self.dtype])
-        tensor.ptxlab_owner = owner
-        return tensor
-
-
-def _form(value: Any, name: str) -> _Form | None:
-    """The form of an array or buffer; None for any other argument."""
+def _place(value: Any, name: str) -> Placed | None:
+    """An array or buffer, where it lies; None for any other argument."""
     if hasattr(value, "__c_pointers__") or hasattr(value, "__get_mlir_types__"):
         return None
     if isinstance(value, Buffer):
-        packed = tuple(int(np.prod(value.shape[axis + 1 :])) for axis in range(len(value.shape)))
-        return _Form(_element(value.dtype, name), value.dtype.itemsize, value.shape, packed)
+        return placed_buffer(name, value)
     array = as_array(value, name)
-    if array is None:
-        return None
-    size = array.itemsize
-    if any(stride % size for stride in array.strides):
-        raise refuse("I103", f"argument {name}: the strides {array.strides} are no multiples of the {size} bytes of an element")
-    return _Form(_element(array.dtype, name), size, array.shape, tuple(stride // size for stride in array.strides))
+    return None if array is None else Placed(name, address_of(array), array.shape, array.dtype, array.strides, array)
 
 
-def _element(dtype: Any, name: str) -> str:
-    known = str(dtype).removeprefix("torch.")
-    if known not in TYPES:
+def _tensor(place: Placed, address: int) -> Any:
+    """The tensor that CuTe DSL passes for an array at an address: code is compiled for its element type, shape and strides."""
+    import cutlass
+    from cutlass.cute.runtime import from_dlpack
+
+    if any(stride % place.dtype.itemsize for stride in place.strides):
+        what = f"the strides {place.strides} are no multiples of the {place.dtype.itemsize} bytes of an element"
+        raise refuse("I103", f"argument {place.name}: {what}")
+    if str(place.dtype) not in TYPES:
         raise refuse(
             "I103",
-            f"argument {name}: CuTe DSL has no element type for {known}",
+            f"argument {place.name}: CuTe DSL has no element type for {place.dtype}",
             fix="pass the bytes as uint8 and give them their type in the host function (cute.recast_tensor)",
         )
-    return known
+    if address % ALIGNMENT:
+        raise refuse(
+            "I103",
+            f"argument {place.name}: the array starts {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT}",
+            fix="copy it, or pass from_dlpack(array)",
+        )
+    owner = _DeviceArray(address, place)
+    tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
+    tensor.element_type = getattr(cutlass, TYPES[str(place.dtype)])
+    tensor.ptxlab_owner = owner
+    return tensor
 
 
 def example(value: Any, name: str) -> Any:
     """Return what a host function is compiled with in place of an array."""
-    found = _form(value, name)
-    return value if found is None else found.tensor(0, name)
+    found = _place(value, name)
+    return value if found is None else _tensor(found, 0)
 
 
 @contextmanager
-def copied(
-    values: Mapping[str, Any], driver: Driver, device: Device, function: str
-) -> Iterator[tuple[dict[str, Any], Arguments, list[Placed]]]:
-    """Copy arrays to the device for the time of a call; yields the arguments that the host function takes, the copies, and all arrays."""
-    forms = {name: found for name, value in values.items() if (found := _form(value, name)) is not None}
-    parameters = [Parameter(name, "u64", 8 * i, 8, 8, True, False) for i, name in enumerate(forms)]
-    given = [values[name] for name in forms]
-    copies = bind_arguments(parameters, 8 * len(forms), given, device, function)
-    try:
-        addresses = np.frombuffer(copies.packed, np.uint64).tolist()
-        tensors = {name: found.tensor(at, name) for (name, found), at in zip(forms.items(), addresses, strict=True)}
-        passed = {name: tensors.get(name, value) for name, value in values.items()}
-        memory = host_memory(passed)
-        with registered(driver, reached_memory(memory)):
-            yield passed, copies, [*placed_arguments(forms, given, copies), *placed(memory)]
-    finally:
-        copies.release()
+def on_device(values: Mapping[str, Any], driver: Driver, device: Device) -> Iterator[tuple[dict[str, Any], list[Placed]]]:
+    """Make arrays of the host memory of the device for the time of a call; yields what the host function takes, and all arrays."""
+    arrays = [found for name, value in values.items() if (found := _place(value, name)) is not None]
+    for position, (name, value) in enumerate(values.items()):
+        if isinstance(value, Buffer):
+            buffer_address(value, device, f"{position} ({name})")
+    passed = {**values, **{place.name: _tensor(place, place.address) for place in arrays}}
+    memory = host_memory(passed)
+    given = [(place.name, HostArray(place.host)) for place in arrays if place.host is not None]
+    with registered(driver, reached_memory([*given, *memory])):
+        yield passed, [*arrays, *placed(memory)]
 
 
 def host_memory(values: Mapping[str, Any]) -> list[tuple[str, Any]]:

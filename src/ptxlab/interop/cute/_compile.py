@@ -19,7 +19,8 @@ from ptxlab import cuda
 from ptxlab.cuda.building import build
 from ptxlab.cuda.calls import host_call
 from ptxlab.diagnostics import Place, PtxlabError
-from ptxlab.interop.cute._arguments import copied, example, is_tensor
+from ptxlab.interop import _bindings_runtime
+from ptxlab.interop.cute._arguments import example, is_tensor, on_device
 from ptxlab.interop.cute._kept import LIBRARY, KeptPtx
 from ptxlab.interop.optional_packages import missing
 from ptxlab.interop.session import replace_attribute
@@ -27,11 +28,12 @@ from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Res
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.observe.observer import tracing
 
-__all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass", "without_runtime"]
+__all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass"]
 
 
 def cutlass() -> Any:
-    """Import CuTe DSL; an error says what to install."""
+    """Import CuTe DSL, whose questions to the CUDA runtime the driver answers; an error says what to install."""
+    _bindings_runtime.install_on_import()
     try:
         import_module("cutlass.cute")
     except ImportError as error:
@@ -111,22 +113,6 @@ def _cuda_functions(module: Any) -> list[str]:
     return [name for name in names if name.startswith("_cu")]
 
 
-def without_runtime(function: Any) -> None:
-    """Make a compiled function load its kernels for one device, without a question to the runtime library of ``cuda.bindings``."""
-    function.__dict__["num_devices"] = 1
-
-
-def loaded(function: Any) -> Any:
-    """A compiled function whose host code has looked its kernels up, ready to be called.
-
-    The handle of the library is removed, so that the runtime library of ``cuda.bindings`` is not asked to unload it.
-    """
-    without_runtime(function)
-    executor = function.to()
-    executor.jit_module.cuda_library.clear()
-    return executor
-
-
 class Compiled:
     """A host function compiled by CuTe DSL, with the kernels that it launches.
 
@@ -149,8 +135,8 @@ class Compiled:
         Parameters
         ----------
         args : its arguments without those of type ``Constexpr``: arrays (NumPy, ml_dtypes, torch on the CPU) and device buffers; numbers;
-            what CuTe DSL has made, such as ``from_dlpack(array).mark_layout_dynamic()`` or ``make_ptr``. Arrays are copied to the device
-            and, after a run to the end, back; tensors and pointers of CuTe DSL keep the addresses that they have
+            what CuTe DSL has made, such as ``from_dlpack(array).mark_layout_dynamic()`` or ``make_ptr``. Arrays,
+            tensors and pointers keep the addresses that they have: their memory is the device's for the time of the call
         device : a `ptxlab.Device` that keeps memory between launches
         options : ``policy``, ``seed``, ``model``, ``check`` and the other options of `ptxlab.Kernel.launch`; grid, block, cluster and
             shared memory are the host function's
@@ -171,14 +157,12 @@ class Compiled:
         options["trace"] = tracing(options.get("trace"))
         driver = cuda.install()
         driver.adopt(target)
-        with copied(self._named(args), driver, target, self.function.function_name) as (passed, copies, arrays):
+        with on_device(self._named(args), driver, target) as (passed, arrays):
             for name, value in passed.items():
                 self._check_form(name, value)
             result = self._run(driver, target, tuple(passed.values()), options)
             if result.replay is not None:
                 result.replay = replace(result.replay, arrays=tuple(arrays))
-            if result.completed:
-                copies.write_back()
         return result
 
     def _run(self, driver: cuda.Driver, device: Device, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Result:
@@ -193,7 +177,7 @@ class Compiled:
 
         try:
             with host_call(driver, device, launch):
-                loaded(self.function)(*arguments)
+                self.function(*arguments)
         except PtxlabError:
             if not results or results[-1].ok:
                 raise

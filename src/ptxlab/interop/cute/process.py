@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +33,7 @@ def install_on_import() -> None:
     before_import("cutlass", _set_up)
 
 
+@cache
 def _set_up() -> None:
     """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
     from ptxlab.interop.cute._benchmark import measure_once

@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from ptxlab import cuda
-from ptxlab.cuda.calls import host_call
-from ptxlab.diagnostics import Diagnostic, Place
-from ptxlab.interop._host_memory import placed, reached_memory, registered
+from ptxlab.diagnostics import Diagnostic
+from ptxlab.interop._host_memory import call_in_session
 from ptxlab.interop.cute._arguments import host_memory
-from ptxlab.interop.cute._compile import compiling_for, cutlass, without_runtime
+from ptxlab.interop.cute._compile import compiling_for, cutlass
 from ptxlab.interop.session import Session, current, replace_attribute, switched_by
-from ptxlab.machine import Kernel, Result
 
 __all__ = ["device", "installed", "surround_calls"]
 
@@ -45,33 +42,18 @@ def installed() -> Iterator[None]:
 
     load = Function._load_cuda_library
 
-    def load_for_one_device(self: Any) -> Any:
-        without_runtime(self)
-        with host_call(cuda.install(), current().device, current().launch):
-            load(self)
-        return []  # no handle that the runtime library of cuda.bindings would unload
+    def load_in_session(self: Any) -> Any:
+        with call_in_session([]):
+            return load(self)
 
     with ExitStack() as stack:
         stack.enter_context(compiling_for(current().settings.target))
-        surround_calls(stack, _in_session)
-        replace_attribute(stack, Function, "_load_cuda_library", load_for_one_device)
+        surround_calls(stack, lambda passed: call_in_session(host_memory(passed)))
+        replace_attribute(stack, Function, "_load_cuda_library", load_in_session)
         yield
 
 
-@contextmanager
-def _in_session(passed: dict[str, Any]) -> Iterator[None]:
-    """Launch the kernels of a call of a host function in the current session."""
-    memory, session, driver = host_memory(passed), current(), cuda.install()
-    arrays = placed(memory)
-
-    def launch(kernel: Kernel, site: Place | None, **shape: Any) -> Result:
-        return session.launch(kernel, site, arrays, **shape)
-
-    with host_call(driver, session.device, launch), registered(driver, reached_memory(memory)):
-        yield
-
-
-def surround_calls(stack: ExitStack, surround: Callable[[dict[str, Any]], AbstractContextManager[None]]) -> None:
+def surround_calls(stack: ExitStack, surround: Callable[[dict[str, Any]], AbstractContextManager[object]]) -> None:
     """Make every call of a host function happen inside what ``surround`` gives for its tensors and pointers, until the stack is closed."""
     from cutlass.base_dsl.jit_executor import JitExecutor
     from cutlass.cute.runtime import _Pointer, _Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from ctypes import c_void_p
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,10 +12,9 @@ from triton.backends.nvidia import driver
 
 from ptxlab import cuda
 from ptxlab.cuda.building import DRIVER, build
-from ptxlab.cuda.calls import host_call
-from ptxlab.interop._host_memory import HostArray
+from ptxlab.interop._host_memory import HostArray, call_in_session
 from ptxlab.interop._torch_cuda import FUNCTIONS, product
-from ptxlab.interop.session import current, require_triton
+from ptxlab.interop.session import require_triton
 from ptxlab.interop.torch import has_cuda_tensors
 from ptxlab.interop.triton.ptxas import library_settings
 from ptxlab.machine.launch.options import refuse
@@ -32,17 +30,17 @@ class LoadedModule(int):
 
 
 class Utils:
-    """Triton's functions over the driver, for the device of the current session."""
+    """Triton's functions over the driver; those that ask for a device ask that of the current session."""
 
     def __init__(self) -> None:
         self._own = driver.CudaUtils()
-        for name in ("launch", "build_signature_metadata", "fill_tma_descriptor_tiled", "fill_tma_descriptor_im2col"):
-            setattr(self, name, getattr(self._own, name))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         """Call a function whose last argument is a device."""
-        session = current()
-        with host_call(cuda.install(), session.device, session.launch):
+        with call_in_session([]):
             return getattr(self._own, name)(*arguments, 0)
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
@@ -109,17 +107,6 @@ class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
         import torch
 
         return torch.cuda if has_cuda_tensors() else SimpleNamespace(**FUNCTIONS)
-
-    def get_benchmarker(self) -> Callable[..., Any]:
-        from ptxlab.interop.triton._benchmark import do_bench
-
-        return do_bench
-
-    def get_empty_cache_for_benchmark(self) -> None:
-        """There is no cache to flush."""
-
-    def clear_cache(self, cache: Any) -> None:
-        pass
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
         return HostArray.zeros(size)

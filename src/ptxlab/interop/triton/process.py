@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ptxlab import cuda
@@ -28,6 +28,7 @@ def install_on_import() -> None:
     before_import("triton", _set_up)
 
 
+@cache
 def _set_up() -> None:
     driver = cuda.install()
     os.environ.update(settings() | cache_settings() | library_settings(build(DRIVER)))
@@ -45,14 +46,10 @@ def _queue(driver: cuda.Driver, named: list[tuple[str, Any]], launch: Callable[[
     on_device, memory = _split(named)
     _name(driver, on_device)
     session = current()
-    session.arrays = placed(named) if session.keeps_inputs else ()
-    try:
-        with registered(driver, merged(memory)):
-            launch()
+    with session.with_arrays(placed(named)), registered(driver, merged(memory)):
+        launch()
         if session.arrays:
             driver.synchronize()
-    finally:
-        session.arrays = ()
 
 
 def _split(named: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[HostMemory]]:

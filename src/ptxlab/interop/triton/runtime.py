@@ -17,9 +17,7 @@ from triton.compiler import CompiledKernel
 from triton.runtime import _allocation
 
 from ptxlab import cuda
-from ptxlab.cuda.calls import host_call
-from ptxlab.interop._host_memory import memory_of, placed, reached_memory, registered
-from ptxlab.interop.session import current
+from ptxlab.interop._host_memory import call_in_session, memory_of, registered
 from ptxlab.interop.torch import capture_call
 from ptxlab.interop.triton._launches import Named, change
 from ptxlab.interop.triton.driver import LoadedModule, PtxlabDriver
@@ -40,13 +38,8 @@ def _launch_in_session(named: Named, launch: Callable[[], None]) -> None:
     """Launch a kernel in the current session, or let a graph that is captured do it at each replay."""
 
     def launched() -> None:
-        session, own = current(), cuda.install()
-        session.arrays = placed(named) if session.keeps_inputs else ()
-        try:
-            with host_call(own, session.device, session.launch), registered(own, reached_memory(named)), _scratch(own):
-                launch()
-        finally:
-            session.arrays = ()
+        with call_in_session(named) as own, _scratch(own):
+            launch()
 
     if not capture_call(launched):
         launched()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ptxlab.descriptors import TensorMap
     from ptxlab.engine.program import Parameter
 
-__all__ = ["Arguments", "array_extent", "as_array", "bind_arguments"]
+__all__ = ["Arguments", "array_extent", "as_array", "bind_arguments", "buffer_address"]
 
 _MAP_BYTES = 128
 _INTEGER_BITS = {f"{kind}{bits}": bits for kind in "usb" for bits in (8, 16, 32, 64)}
@@ -118,7 +118,7 @@ class Arguments:
         if _is_tensor_map(value):
             return self._pack_map(label, parameter, value, array)
         if isinstance(value, Buffer):
-            return self._pack_address(label, parameter, self._buffer_address(value, label), "a device buffer")
+            return self._pack_address(label, parameter, buffer_address(value, self.device, label), "a device buffer")
         if array is not None:
             return self._pack_address(label, parameter, self.address_of(array), f"an array of {array.dtype}")
         if value is None:
@@ -142,18 +142,9 @@ class Arguments:
             raise refuse("A303", f"argument {label}: {what} for a parameter of type {_type_text(parameter)}, which is no pointer", fix)
         return address.to_bytes(8, "little")
 
-    def _buffer_address(self, buffer: Buffer, label: str) -> int:
-        if buffer.device is not self.device:
-            raise refuse(
-                "A307", f"argument {label}: the buffer belongs to another device", fix="launch with device= the Device that made the buffer"
-            )
-        if buffer.freed:
-            raise refuse("A307", f"argument {label}: the buffer at {buffer.address:#x} was freed")
-        return buffer.address
-
     def _pack_map(self, label: str, parameter: Parameter, value: TensorMap, array: NDArray[Any] | None) -> bytes:
         base = value.base
-        address = self._buffer_address(base, label) if isinstance(base, Buffer) else None
+        address = buffer_address(base, self.device, label) if isinstance(base, Buffer) else None
         if address is None and array is not None:
             address = self.address_of(array)
         raw: bytes = value.encode(address)
@@ -165,6 +156,17 @@ class Arguments:
         self._scratch.append(held)
         held.data[:] = np.frombuffer(raw, np.uint8)
         return self._pack_address(label, parameter, held.base, "a TensorMap")
+
+
+def buffer_address(buffer: Buffer, device: Device, label: str) -> int:
+    """Return the address of a buffer of a device, which must not have been freed."""
+    if buffer.device is not device:
+        raise refuse(
+            "A307", f"argument {label}: the buffer belongs to another device", fix="launch with device= the Device that made the buffer"
+        )
+    if buffer.freed:
+        raise refuse("A307", f"argument {label}: the buffer at {buffer.address:#x} was freed")
+    return buffer.address
 
 
 def array_extent(array: NDArray[Any]) -> tuple[int, int]:

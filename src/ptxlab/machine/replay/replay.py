@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.result import Provenance, Result
     from ptxlab.machine.observe.observer import Observer
 
-__all__ = ["Expectation", "Placed", "Replay", "placed_arguments"]
+__all__ = ["Expectation", "Placed", "Replay", "placed_arguments", "placed_buffer"]
 
 Array = NDArray[Any]
 ObserverT = TypeVar("ObserverT", bound="Observer")
@@ -193,7 +193,7 @@ class Replay:
             found = next((p for p in self.arrays if p.name == array), None)
         elif isinstance(array, Buffer):
             found = next((p for p in self.arrays if p.address == array.address and p.shape == array.shape), None)
-            found = found or _buffer(repr(array), array)
+            found = found or placed_buffer(repr(array), array)
         else:
             host = as_array(array, "array")
             held = None if host is None else next((p for p in self.arrays if p.holds(host)), None)
@@ -216,10 +216,10 @@ def placed_arguments(names: Iterable[str], values: Iterable[Any], arguments: Arg
             array = arguments.arrays[i]
             yield Placed(name, arguments.address_of(array), array.shape, array.dtype, array.strides, array)
         elif isinstance(value, Buffer) or isinstance(base, Buffer):
-            yield _buffer(name, value if isinstance(value, Buffer) else base)
+            yield placed_buffer(name, value if isinstance(value, Buffer) else base)
 
 
-def _buffer(name: str, buffer: Any) -> Placed:
+def placed_buffer(name: str, buffer: Any) -> Placed:
     """A buffer, whose strides are those of a contiguous array."""
     sizes = tuple(accumulate(reversed(buffer.shape), mul, initial=buffer.dtype.itemsize))
     return Placed(name, buffer.address, tuple(buffer.shape), buffer.dtype, sizes[-2::-1])

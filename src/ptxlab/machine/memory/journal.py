@@ -151,6 +151,5 @@ class Journal:
             rows += [(base, size, host, flags)] if kept is None else kept.rows(base, size, host, flags)
         if len(rows) > len(self.rows):
             return False
-        self.rows[:] = _NO_ROW
-        self.rows[: len(rows)] = rows
+        self.rows[:] = rows + [_NO_ROW] * (len(self.rows) - len(rows))
         return True

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
+from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.arguments import bind_arguments
@@ -108,7 +109,9 @@ class Launch:
         self.parameter_bytes[:] = np.frombuffer(parameters, np.uint8)
         self.journal = journal
         """What is overwritten in device memory is kept there."""
-        self.allocations = device.memory.rows if journal is None else journal.rows
+        self.allocations = device.memory.rows
+        if journal is not None:
+            self.allocations, journal.resized = journal.rows, self._count_allocations
         self.symbol_addresses = self._addresses(addresses)
         self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
@@ -149,6 +152,18 @@ class Launch:
         found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
         found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
         return found | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
+
+    @property
+    def allocation_count(self) -> int:
+        """How many rows `allocations` has."""
+        return len(self.allocations) if self.journal is None else self.journal.count
+
+    def _count_allocations(self) -> None:
+        """Tell all warps how many rows the table of allocations has."""
+        for cta in self.resident:
+            cta.words[Word.ALLOCATION_COUNT] = self.allocation_count
+            for warp in cta.warps:
+                warp.words[Word.ALLOCATION_COUNT] = self.allocation_count
 
     # --------------------------------------------------------------------------------------------------- residency
 

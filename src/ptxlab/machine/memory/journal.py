@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +21,10 @@ from ptxlab.native import address_of
 __all__ = ["Journal"]
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
-_SMALLEST_PART = 1 << 16
+_SMALLEST_PART = 1 << 18
 _PARTS = 64
 """So many parts has a large allocation."""
 _MORE_ROWS = 2 * _PARTS
-_NO_ROW = (1 << 64) - 1, 0, 0, 0
 
 
 @dataclass(slots=True)
@@ -75,8 +74,10 @@ class Journal:
 
     Attributes
     ----------
-    rows : the table of all allocations for compiled code (`Word.ALLOCATIONS`); its address and length stay the same. What may not be
-        written yet stands there as memory that can only be read
+    rows : the table of all allocations for compiled code (`Word.ALLOCATIONS`), whose address stays the same. What may not be written yet
+        stands there as memory that can only be read
+    count : how many rows it has; those behind are not used
+    resized : called when there are more rows or fewer
     address : of the function that compiled code calls at a write to such memory (`Word.BEFORE_WRITE`)
     """
 
@@ -88,6 +89,8 @@ class Journal:
             if each.writable and each.size
         }
         self._plain = memory.rows
+        self.count = 0
+        self.resized: Callable[[], None] = lambda: None
         self.rows: NDArray[np.uint64] = np.zeros((len(self._plain) + _MORE_ROWS, 4), np.uint64)
         self._tabulate()
         self._raised: BaseException | None = None
@@ -151,5 +154,8 @@ class Journal:
             rows += [(base, size, host, flags)] if kept is None else kept.rows(base, size, host, flags)
         if len(rows) > len(self.rows):
             return False
-        self.rows[:] = rows + [_NO_ROW] * (len(self.rows) - len(rows))
+        self.rows[: len(rows)] = np.array(rows, np.uint64).reshape(-1, 4)
+        if len(rows) != self.count:
+            self.count = len(rows)
+            self.resized()
         return True

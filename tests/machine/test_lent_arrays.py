@@ -1,8 +1,10 @@
 """Arrays are device memory themselves while a kernel runs: nothing is copied that is not written, and failures leave them as they were."""
 
+import json
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,32 +21,9 @@ from tests.machine.launch_helpers import kernel
 POINTER = ", .param .u64 more"
 LOAD = "ld.param.u64 rd1, [more]; mad.wide.u32 rd1, tid, 4, rd1;"
 FAULT = "mov.u64 rd9, 64; st.global.u32 [rd9], tid;"
+ROOT = Path(__file__).resolve().parents[2]
 LARGE = 1 << 23
 """Elements of 4 bytes: such an array has several parts that are kept one by one."""
-
-OPERANDS = """
-import resource, sys
-import numpy as np
-import ptxlab
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-def launch(size, check):
-    a, b, c = (np.full((size, size), value, np.float16) for value in (0.5, 0.25, 7))
-    begun = peak()
-    grid = (size // 128) ** 2
-    result = kernel.launch(grid=grid, block=128, shared_bytes=98320, args=[a, b, c, *[size] * 6, None, None], only=[(0, 0, 0)], check=check)
-    result.raise_for_errors()
-    assert (c[:128, :128] == size / 8).all() and (c[128:] == 7).all() and (c[:, 128:] == 7).all()
-    return begun, sum(each.nbytes for each in (a, b, c)) // 1024
-
-kernel = ptxlab.load("tests/end_to_end/triton/mm_ptr_fp16.ptx").kernel()
-launch(256, sys.argv[1])
-own = peak()
-begun, arrays = launch(8192, sys.argv[1])
-print(own, begun, arrays, peak())
-"""
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB on Linux")
@@ -54,11 +33,13 @@ def test_one_cluster_of_a_large_product(check: str) -> None:
 
     The memory of the process is what it has after the same kernel has multiplied small matrices.
     """
-    run = subprocess.run([sys.executable, "-c", OPERANDS, check], capture_output=True, text=True, check=True)
-    own, begun, arrays, peak = map(int, run.stdout.split())
-    assert arrays == 3 * 128 * 1024
-    assert begun - own >= 0.9 * arrays, "the arrays are in memory before the launch"
-    assert peak - own <= 1.3 * arrays
+    command = [sys.executable, "-m", "benchmarks.worker", "one_cluster", "8192", check]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    arrays, own = found["arrays_mib"], found["own_mib"]
+    assert found["good"]
+    assert arrays == 3 * 128
+    assert found["begun_mib"] - own >= 0.9 * arrays, "the arrays are in memory before the launch"
+    assert found["peak_mib"] - own <= 1.3 * arrays
 
 
 @pytest.mark.parametrize("writeable", [True, False])
@@ -176,7 +157,7 @@ def test_with_several_workers() -> None:
 ranges = st.lists(st.tuples(st.integers(0, 3), st.integers(0, (1 << 22) - 1), st.integers(1, 1 << 20)), max_size=40)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(ranges, st.integers(0, 3))
 def test_journal(writes: list[tuple[int, int, int]], reads_only: int) -> None:
     """After any writes: the table has each byte once, what was written may be written, and the state before can be had."""

@@ -107,7 +107,7 @@ COLD = {
     "scalar_20000": _straight(20_000),
     "unrolled_20000": _long(20_000),
     "many": _long(9_200, 20),
-    "unrolled_190000": _long(190_000),
+    "scalar_190000": _straight(190_000),
 }
 """By name, from small to large."""
 

@@ -7,17 +7,25 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
 def main(task: str, *arguments: str) -> None:
-    tasks = {
-        f.__name__: f
-        for f in (launch, cold, first_instruction, many_kernels, interpret, scalar, services, parse, lint, lint_long, addresses, numerics)
-    }
-    result = tasks[task](*arguments)
-    result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    tasks = (launch, cold, cold_kernel, first_instruction, many_kernels, one_cluster)
+    tasks += (interpret, scalar, services, parse, lint, lint_long, addresses, numerics)
+    result = {f.__name__: f for f in tasks}[task](*arguments)
+    result["peak_mib"] = _peak_mib()
     print(json.dumps(result))
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
 def timed(call: Any) -> tuple[Any, float]:
@@ -63,6 +71,38 @@ def cold(check: str = "default") -> dict[str, Any]:
     kernel.launch(grid=1, block=128, shared_bytes=65568, args=arguments, **options(check)).raise_for_errors()
     worst = float(abs(o - attention(q, k, v, causal=True)).max())
     return {"worst": worst, "good": worst < 0.01}
+
+
+def cold_kernel(name: str, check: str) -> dict[str, Any]:
+    from .cold import launch
+
+    return launch(name, check)
+
+
+def one_cluster(size: str, check: str) -> dict[str, Any]:
+    """Memory of one cluster of a large product, in MiB: the arrays, and what the process had before there were any and with them.
+
+    Before, the same kernel multiplies small matrices.
+    """
+    import numpy as np
+
+    import ptxlab
+
+    from .workloads import KERNELS
+
+    kernel = ptxlab.load(KERNELS / "mm_ptr_fp16.ptx").kernel()
+
+    def run(n: int) -> dict[str, float]:
+        own = _resident_mib()
+        a, b, c = (np.full((n, n), value, np.float16) for value in (0.5, 0.25, 7))
+        begun = _resident_mib()
+        arguments = [a, b, c, *[n] * 6, None, None]
+        kernel.launch(grid=(n // 128) ** 2, block=128, shared_bytes=98320, args=arguments, only=[(0, 0, 0)], check=check).raise_for_errors()
+        good = bool((c[:128, :128] == n / 8).all() and (c[128:] == 7).all() and (c[:, 128:] == 7).all())
+        return {"own_mib": own, "begun_mib": begun, "arrays_mib": (a.nbytes + b.nbytes + c.nbytes) / 2**20, "good": good, "worst": 0}
+
+    run(256)
+    return run(int(size))
 
 
 def first_instruction(lines: str) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ptxlab import numerics
 
@@ -177,3 +179,18 @@ def test_a_part_of_the_warm_up_for_each_function() -> None:
     """Steps of f16 and of narrow floats have equal windows, and functions of their own."""
     names = {name for name, _ in numerics.warmup_parts()}
     assert {"products to f32, window 25, floor -133", "products to f32, window 25, floor -133, integers"} <= names
+
+
+def test_calls_in_several_threads_share_no_operands() -> None:
+    """Memory of operands is used again: each call has its own until it has its result."""
+    rng = np.random.default_rng(3)
+    given = [[rng.integers(0, 0x4000, (rows, 16), np.uint16) for rows in (64, 128)] for _ in range(16)]
+
+    def call(operands: list[NDArray[np.uint16]]) -> NDArray[Any]:
+        a, b = operands
+        return numerics.mma(arch="tcgen05", kind="f16", a="f16", b="f16", d="f32", A=a, B=b)
+
+    expected = [call(operands).copy() for operands in given]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(call, given * 20))
+    assert all(np.array_equal(d, expected[number % 16]) for number, d in enumerate(found))

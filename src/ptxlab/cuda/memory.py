@@ -78,6 +78,8 @@ class DriverMemory(DeviceMemory):
     place_of : the place that the library has noted with a number
     """
 
+    chooses_addresses = False
+
     def __init__(self, library: Any, device: int = 0) -> None:
         super().__init__()
         self._library = library

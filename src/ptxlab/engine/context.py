@@ -134,9 +134,14 @@ class Word(IntEnum):
     """in/out, of counted programs: address where the index of the next node is noted, 32 bits each (`support.counters`); 0 if none is"""
     WRITTEN = 56
     """in, of stepped programs: address of uint32 for each register: the lanes in which something has written it"""
+    BEFORE_WRITE = 57
+    """in: address of ``i64 before_write(address, size)``, which is called at a write to memory whose row in ALLOCATIONS can only be read
+
+    It gives the host address, 0 if the memory cannot be written. 0 if there is no such function.
+    """
 
 
-WORDS = 57
+WORDS = 58
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1

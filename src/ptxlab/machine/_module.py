@@ -120,7 +120,7 @@ class Kernel:
         block : threads of a CTA in x, y, z; default ``.reqntid``
         cluster : CTAs of a cluster in x, y, z; default ``.reqnctapercluster``, else 1
         shared_bytes : dynamic shared memory
-        args : one argument per parameter: arrays of NumPy, torch or DLPack (copied in and back), numbers, bytes for structs,
+        args : one argument per parameter: arrays of NumPy, torch or DLPack (changed if the kernel ends), numbers, bytes for structs,
             `TensorMap`, device buffers, None for null
         device : a `Device` that keeps memory between launches
         policy : when asynchronous operations perform: ``eager`` (at issue), ``lazy`` (as late as the program allows) or ``random``

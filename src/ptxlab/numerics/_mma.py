@@ -239,6 +239,8 @@ def _one(call: Call, kind: str | None, index: tuple[int, ...], cells: NDArray[np
             for_a.update(metadata=_part(metadata, first, step.k, k))
         rows = prepare(_part(a_codes, first, step.k, k), call.a, role="b", kind=kind, other=call.b, **for_a)
         run_step(step, columns, rows, cells, accumulate, call.saturate, negate, call.scale_input_d)
+        columns.recycle()
+        rows.recycle()
         accumulate = True
 
 

@@ -118,6 +118,20 @@ def _extent(fmt: str, role: str, rows: int, k: int, wide: bool, groups: int) -> 
     return padded, HEADER + 64 + size
 
 
+_NOTHING = np.empty(0, np.uint8)
+_MOST_UNUSED = 32
+_unused: dict[int, list[NDArray[np.uint8]]] = {}
+"""Memory of operands that are gone, by its size: new memory costs a page fault for each of its pages."""
+
+
+def _buffer(size: int) -> NDArray[np.uint8]:
+    """Memory for an operand."""
+    try:
+        return _unused[size].pop()
+    except (KeyError, IndexError):
+        return np.empty(size, np.uint8)
+
+
 class Prepared:
     """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir.group` lays them out."""
 
@@ -127,12 +141,19 @@ class Prepared:
         self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
         self.stored = k
         self.padded, size = _extent(fmt, role, rows, k, wide, groups)
-        self._buffer = np.empty(size, np.uint8)
+        self._buffer = _buffer(size)
         self.address = (address_of(self._buffer) + 63) & -64
 
     def __repr__(self) -> str:
         sparse = ", sparse" if self.stored != self.k else ""
         return f"Prepared({self.fmt} {self.role.upper()}, {self.rows} rows, k = {self.k}{sparse})"
+
+    def recycle(self) -> None:
+        """Leave the memory to the next operand of this size; this one can no longer be used."""
+        if len(_unused) >= _MOST_UNUSED:
+            _unused.clear()
+        _unused.setdefault(len(self._buffer), []).append(self._buffer)
+        self._buffer = _NOTHING
 
     def words(self) -> NDArray[np.uint8]:
         """The bytes of the operand, from the header on."""

@@ -140,7 +140,7 @@ class Sanitizer(Observer):
             outside.accessed(accessed_ranges(self.launch, self._global))
         return ()
 
-    def uses(self, replay: Replay, completed: bool = True) -> Uses:
+    def uses(self, replay: Callable[[], Replay], completed: bool = True) -> Uses:
         return self._findings.conditional.uses(replay, self.launch, completed)
 
     def unsettled(self) -> bool:

@@ -9,7 +9,7 @@ descriptor or barrier, no atomic and no store to global memory depends on it, th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -61,27 +61,27 @@ class ConditionalFindings:
         """Whether the first run has read or kept values that a second one must follow."""
         return bool(self.open) or launch.observations.kept or self.device.read
 
-    def uses(self, replay: Replay, launch: Launch, completed: bool) -> Uses:
+    def uses(self, replay: Callable[[], Replay], launch: Launch, completed: bool) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
 
         ``launch`` is the first run. What it has lost by way of shared memory, the second one reports. If a finding has ended the first run,
         a value counts as used if something used it until then, or if the finding is about an operation that has read it.
         """
         for key, pair in islice(self.writes.items(), _MOST_PAIRS):
-            values = values_text(replay, launch, pair)
+            values = values_text(replay(), launch, pair)
             if values:
                 launch.reports.detail(*key, "values", values)
-        outside = launch.options.outside
-        if outside is not None and outside.overlapped():  # what the launch has read may have been written meanwhile
-            replay.memory.forget_mirrors()
         open_ = self.open
         in_flight = launch.reports.in_flight
         if not in_flight and not self.unsettled(launch):
             self.device.settle()
             return {}
+        outside = launch.options.outside
+        if outside is not None and outside.overlapped():  # what the launch has read may have been written meanwhile
+            replay().memory.forget_mirrors()
         program = mirrored(launch.program, self.raced.ops)
         followed = launch.observations.followed
-        result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced, followed), program)
+        result, observer = replay().observe(lambda again: UndefinedBitsObserver(again, self.raced, followed), program)
         if not completed or not result.completed or observer.raised is not None:
             launch.device.memory.forget_mirrors()
             if completed or observer.raised is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,10 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
             need = 3 if write else 1
             if base <= address and address + size <= base + total and flags & need == need:
                 return int(data) + address - int(base)
+        if write and warp.word(Word.BEFORE_WRITE):
+            host: int = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)(warp.word(Word.BEFORE_WRITE))(address, size)
+            if host:
+                return host
         raise fault_at(warp, op, Fault.GLOBAL_WRITE if write else Fault.GLOBAL_READ, lane, address)
     if space == "local":
         total = warp.word(Word.LOCAL_SIZE)

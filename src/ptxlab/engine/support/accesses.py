@@ -150,6 +150,10 @@ class _OneLane:
                 mark_one(row, inside, self.size, self.write)
                 c.ret(row.word(2) + inside)
         with c.when(self.write.ne(0)):
+            with c.when(context.word(Word.BEFORE_WRITE).ne(0)):
+                host = c.call(context.pointer(Word.BEFORE_WRITE), "i64", self.address, self.size)
+                with c.when(host.ne(0)):
+                    c.ret(host)
             self._fail(Fault.GLOBAL_WRITE)
         self._fail(Fault.GLOBAL_READ)
 

@@ -1,10 +1,11 @@
-"""Kernel arguments: they are checked against the parameters and packed; arrays are copied to the device and back."""
+"""Kernel arguments: they are checked against the parameters and packed; arrays are copied to the device and back, or lent to it."""
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "array_extent", "as_array", "bind_arguments", "buffer_address"]
 
 _MAP_BYTES = 128
+_LENT_ALIGNMENT = 16
+"""Arrays at multiples of this number of bytes can be lent: the alignment of what NumPy allocates."""
 _INTEGER_BITS = {f"{kind}{bits}": bits for kind in "usb" for bits in (8, 16, 32, 64)}
 _FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Arrays whose memory overlaps: they get one allocation for their host addresses [low, high). ``first`` is an argument's position."""
+    """Arrays whose memory overlaps: they get one allocation for their host addresses [low, high). ``first`` is an argument's position.
+
+    ``lent`` says that the allocation is the memory of the arrays itself.
+    """
 
     first: int
     low: int
@@ -41,6 +47,18 @@ class _Group:
     names: list[str]
     parameters: list[str]
     allocation: Allocation | None = None
+    lent: bool = False
+
+    def can_be_lent(self) -> bool:
+        """Whether the elements fill the memory without gaps, so that a kernel can access nothing else there."""
+        alike = len({array.flags.writeable for array in self.arrays}) == 1
+        return alike and self.high > self.low and self.low % _LENT_ALIGNMENT == 0 and all(map(_is_dense, self.arrays))
+
+    def memory(self) -> NDArray[np.uint8]:
+        """The memory of the arrays, which are kept as long as it is used."""
+        memory: Any = (ctypes.c_uint8 * (self.high - self.low)).from_address(self.low)
+        memory.arrays = self.arrays
+        return np.frombuffer(memory, np.uint8)
 
 
 class Arguments:
@@ -53,7 +71,14 @@ class Arguments:
     groups : the arrays that share an allocation
     """
 
-    def __init__(self, parameters: Sequence[Parameter], param_bytes: int, values: list[Any], device: Device) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        param_bytes: int,
+        values: list[Any],
+        device: Device,
+        lend: Callable[[Sequence[tuple[int, int]]], bool] | None = None,
+    ) -> None:
         self.device = device
         labelled = [(_label(i, parameter), parameter, value) for i, (parameter, value) in enumerate(zip(parameters, values, strict=True))]
         found = [self._array_of(value, label) for label, _, value in labelled]
@@ -61,6 +86,10 @@ class Arguments:
         self.groups = _group(self.arrays, parameters)
         self._scratch: list[Allocation] = []
         packed = bytearray(param_bytes)
+        lendable = [group for group in self.groups if lend is not None and group.can_be_lent()]
+        if lend is not None and lend([(group.low, group.high) for group in lendable]):
+            for group in lendable:
+                group.lent = True
         try:
             for group in self.groups:
                 self._allocate(group)
@@ -73,11 +102,16 @@ class Arguments:
         self.packed = bytes(packed)
 
     def write_back(self) -> None:
-        """Copy device memory back into the arrays that may be written to."""
+        """Copy device memory back into the arrays that may be written to and have not been lent."""
         for group in self.groups:
-            for array in group.arrays:
+            for array in () if group.lent else group.arrays:
                 if array.flags.writeable and array.size:
                     np.copyto(array, _device_view(group, array))
+
+    @property
+    def lent(self) -> list[Allocation]:
+        """The allocations that are memory of arrays."""
+        return [group.allocation for group in self.groups if group.lent and group.allocation is not None]
 
     def release(self) -> None:
         """Free the device memory of this launch's arrays."""
@@ -105,12 +139,16 @@ class Arguments:
     def _allocate(self, group: _Group) -> None:
         writable = any(a.flags.writeable for a in group.arrays)
         name = "argument " + ", ".join(dict.fromkeys(group.names))
-        made = group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable, copied_back=True)
+        if group.lent:
+            made = self.device.memory.adopt(group.memory(), name, writable=writable)
+        else:
+            made = self.device.memory.allocate(group.high - group.low, name, writable=writable, copied_back=True)
+        group.allocation = made
         made.arrays = tuple(
             ArrayPlace(parameter, made.base + address_of(a) - group.low, str(a.dtype), a.itemsize, a.shape, a.strides)
             for parameter, a in zip(group.parameters, group.arrays, strict=True)
         )
-        for array in group.arrays:
+        for array in () if group.lent else group.arrays:
             if array.size:
                 np.copyto(_device_view(group, array), array)
 
@@ -182,6 +220,23 @@ def array_extent(array: NDArray[Any]) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
+def _is_dense(array: NDArray[Any]) -> bool:
+    """Whether the elements of an array fill its memory, each byte once.
+
+    Examples
+    --------
+    >>> a = np.zeros((4, 6))
+    >>> [_is_dense(each) for each in (a, a.T, a[::-1], a[:, 1:], a[2:])]
+    [True, True, True, False, True]
+    """
+    size = array.itemsize
+    for step, count in sorted((abs(step), count) for step, count in zip(array.strides, array.shape, strict=True) if count > 1):
+        if step != size:
+            return False
+        size *= count
+    return True
+
+
 def _device_view(group: _Group, array: NDArray[Any]) -> NDArray[Any]:
     """The array as it lies in device memory."""
     assert group.allocation is not None
@@ -196,12 +251,23 @@ def as_array(value: Any, name: str) -> NDArray[Any] | None:
         raise refuse("A306", f"argument {name}: {error}", fix=error.fix) from None
 
 
-def bind_arguments(parameters: Sequence[Parameter], param_bytes: int, args: Iterable[Any], device: Device, kernel: str) -> Arguments:
-    """Check and pack arguments; allocate and fill device memory for arrays."""
+def bind_arguments(
+    parameters: Sequence[Parameter],
+    param_bytes: int,
+    args: Iterable[Any],
+    device: Device,
+    kernel: str,
+    lend: Callable[[Sequence[tuple[int, int]]], bool] | None = None,
+) -> Arguments:
+    """Check and pack arguments; allocate and fill device memory for arrays.
+
+    ``lend`` is asked whether memory of arrays at some host addresses may be device memory itself, without a copy. Then the caller keeps
+    what is overwritten until it is known that the kernel runs to its end.
+    """
     values = list(args)
     if len(values) != len(parameters):
         raise _count_error(parameters, values, kernel)
-    return Arguments(parameters, param_bytes, values, device)
+    return Arguments(parameters, param_bytes, values, device, lend)
 
 
 def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str) -> LaunchError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
+from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.arguments import bind_arguments
@@ -22,6 +24,7 @@ from ptxlab.machine.launch.program_facts import facts_of, only_computes, uses_te
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
 from ptxlab.machine.launch.result import Result, Stats
 from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for, tracing
@@ -31,7 +34,7 @@ from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.pending_registers import early_uses
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 from ptxlab.machine.workers.accesses import AccessObserver
-from ptxlab.machine.workers.processes import run_clusters
+from ptxlab.machine.workers.processes import run_clusters, shared_with_processes
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -65,6 +68,7 @@ class Launch:
         observe: Callable[[Launch], Observer] | None = None,
         trace: Tracing | None = None,
         scheduler: type[Scheduler] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.device = device
         self.module = module
@@ -103,7 +107,11 @@ class Launch:
 
         self.parameter_bytes = aligned_bytes(max(len(parameters), 1), 64)[: len(parameters)]
         self.parameter_bytes[:] = np.frombuffer(parameters, np.uint8)
+        self.journal = journal
+        """What is overwritten in device memory is kept there."""
         self.allocations = device.memory.rows
+        if journal is not None:
+            self.allocations, journal.resized = journal.rows, self._count_allocations
         self.symbol_addresses = self._addresses(addresses)
         self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
@@ -144,6 +152,18 @@ class Launch:
         found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
         found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
         return found | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
+
+    @property
+    def allocation_count(self) -> int:
+        """How many rows `allocations` has."""
+        return len(self.allocations) if self.journal is None else self.journal.count
+
+    def _count_allocations(self) -> None:
+        """Tell all warps how many rows the table of allocations has."""
+        for cta in self.resident:
+            cta.words[Word.ALLOCATION_COUNT] = self.allocation_count
+            for warp in cta.warps:
+                warp.words[Word.ALLOCATION_COUNT] = self.allocation_count
 
     # --------------------------------------------------------------------------------------------------- residency
 
@@ -383,6 +403,8 @@ class Launch:
     def global_view(self, t: Any, address: int, size: int, write: bool, most: int = 0) -> NDArray[np.uint8]:
         """Return bytes of one global allocation as a view."""
         found = self.device.memory.view(address, size, write, most)
+        if write and self.journal is not None:
+            self.journal.before_write(address, len(found))
         if self.accesses is not None and write and len(found) < most:
             self.accesses.clipped = True
         return found
@@ -431,41 +453,64 @@ def prepare(kernel: Kernel, device: Device, options: LaunchConfiguration, args: 
     arguments = bind_arguments(kernel.program.parameters, kernel.program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        return Replay.of(kernel, options, device, values, arguments, addresses)
+        return Replay.of(kernel, options, device, values, arguments, addresses, device.memory.copy())
     finally:
         arguments.release()
 
 
 def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any], started: float) -> Result:
-    """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
+    """Bind the arguments, run, and change arrays if the kernel ran to its end."""
     checks = options.checks
     program, executable = kernel.variant(options.contract, "race" in checks, options.tracked, "operands" in checks, options.profile)
     trace = tracing(options.trace)
     shared_bytes(program, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)
     values = list(args)
-    arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
+    alone = options.outside is None and device.memory.chooses_addresses
+
+    def lend(places: Sequence[tuple[int, int]]) -> bool:
+        return alone and not (options.processes > 1 and shared_with_processes(places))
+
+    arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name, lend)
+    journal: Journal | None = None
+    completed = False
     try:
         device.launches += 1
         roots = _roots(arguments.packed, addresses)
         confirms = options.confirms and not facts_of(program, executable).of(only_computes)
         size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
         again = confirms and (options.keep_inputs or size <= _MOST_KEPT)
-        replay = Replay.of(kernel, options, device, values, arguments, addresses, roots) if options.keep_inputs or again else None
-        launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
-        result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None, size)
+        replay_of = partial(Replay.of, kernel, options, device, values, arguments, addresses)
+        replay = replay_of(device.memory.copy(roots)) if options.keep_inputs or (again and not alone) else None
+        if replay is None and again:
+            journal = Journal(device.memory, device.memory.reached_from(roots))
+        elif arguments.lent:
+            journal = Journal(device.memory, arguments.lent)
+
+        def before() -> Replay:
+            if replay is not None:
+                return replay
+            assert journal is not None
+            return replay_of(journal.memory_before(roots))
+
+        where = device, kernel.module.ast, program, executable, options, arguments.packed, addresses
+        launch = Launch(*where, trace=trace, journal=journal)
+        result = execute(launch, started, replay if options.keep_inputs else None, before if again else None, size)
         if result.completed:
             arguments.write_back()
+            completed = True
         return result
     finally:
+        if journal is not None and not completed:
+            journal.restore(arguments.lent)
         arguments.release()
 
 
-def execute(launch: Launch, started: float, replay: Replay | None, second: Replay | None, size: int = 0) -> Result:
+def execute(launch: Launch, started: float, replay: Replay | None, second: Callable[[], Replay] | None, size: int = 0) -> Result:
     """Run a launch until it ends, or until a finding ends it, and make its result.
 
-    ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used: before its end, where a
-    finding ends it. Without it, or if the launch does not run to its end, all device memory counts as defined afterwards.
+    ``replay`` goes into the result. ``second`` gives what runs the launch again where findings hold only if a value is used: before its
+    end, where a finding ends it. Without it, or if the launch does not run to its end, all device memory counts as defined afterwards.
     These findings say so if the ``size`` of device memory is why there is no ``second``.
     """
     notes: tuple[Diagnostic, ...] = ()
@@ -480,7 +525,7 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Repla
         if launch.observer is not None:
             notes = launch.observer.finished()
     if second is not None and launch.observer is not None and (completed or launch.observer.open_findings()):
-        launch.reports.review(launch.observer.uses(second, completed))
+        launch.reports.review(launch.observer.uses(cache(second), completed))
     elif not launch.facts.of(only_computes):
         launch.device.memory.forget_mirrors()
         if completed and second is None and size > _MOST_KEPT and launch.observer is not None:

@@ -258,6 +258,8 @@ class Reports:
 
     def engine_fault(self, warp: Warp) -> NoReturn:
         """Report a fault that compiled code has found."""
+        if self._launch.journal is not None:
+            self._launch.journal.finish()
         words = warp.words
         op = self._launch.program.ops[words[int(Word.INFO)]]
         kind, lane = words[int(Word.FAULT)], words[int(Word.FAULT_LANE)]

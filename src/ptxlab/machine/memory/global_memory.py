@@ -88,7 +88,10 @@ class DeviceMemory:
     """All allocations of a device, live and freed; addresses are never used twice.
 
     ``rows`` is the table that compiled code searches: base, size, host address, flags (bit 0 readable, bit 1 writable), sorted by base.
+    ``chooses_addresses`` says that device addresses do not depend on where the host keeps the bytes.
     """
+
+    chooses_addresses = True
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
@@ -109,13 +112,22 @@ class DeviceMemory:
             data = aligned_bytes(size, 256)
         except (MemoryError, ValueError, OverflowError):
             raise PtxlabError(diagnose("A311", f"the computer has no {size} bytes of memory for {name}")) from None
-        base = -(-self._next // alignment) * alignment
-        self._next = -(-(base + size + _GUARD) // _GUARD) * _GUARD
-        self.used += size
-        made = self.attach(base, data, name, writable=writable, copied_back=copied_back)
+        made = self._place(data, name, alignment, writable, copied_back)
         if not written:
             made.leave_unwritten()
         return made
+
+    def adopt(self, data: NDArray[np.uint8], name: str, *, writable: bool = True) -> Allocation:
+        """Give host bytes a device address, without a copy; `free` ends this."""
+        if self.limit is not None and self.used + data.size > self.limit:
+            raise out_of_memory(name, data.size, self.limit - self.used, self.limit)
+        return self._place(data, name, ALIGNMENT, writable, True)
+
+    def _place(self, data: NDArray[np.uint8], name: str, alignment: int, writable: bool, copied_back: bool) -> Allocation:
+        base = -(-self._next // alignment) * alignment
+        self._next = -(-(base + data.size + _GUARD) // _GUARD) * _GUARD
+        self.used += data.size
+        return self.attach(base, data, name, writable=writable, copied_back=copied_back)
 
     def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True, copied_back: bool = True) -> Allocation:
         """Make host bytes device memory at a given address, without a copy; `detach` ends this."""

@@ -120,8 +120,11 @@ class Observer:
         """Return which descriptor would read a matrix operand that this one cannot read; "" if it is not known."""
         return ""
 
-    def uses(self, replay: Replay, completed: bool = True) -> Uses:
-        """Test findings that hold only if a value is used: run the launch again and return what uses it; a finding may have ended it."""
+    def uses(self, replay: Callable[[], Replay], completed: bool = True) -> Uses:
+        """Test findings that hold only if a value is used: run the launch again and return what uses it; a finding may have ended it.
+
+        ``replay`` gives the launch as it was started; to ask for it costs a copy of device memory.
+        """
         return {}
 
     def open_findings(self) -> Iterable[tuple[str, int]]:
@@ -155,7 +158,7 @@ class _Together(Observer):
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")
 
-    def uses(self, replay: Replay, completed: bool = True) -> Uses:
+    def uses(self, replay: Callable[[], Replay], completed: bool = True) -> Uses:
         return {key: op for observer in self._observers for key, op in observer.uses(replay, completed).items()}
 
     def open_findings(self) -> Iterable[tuple[str, int]]:

@@ -111,13 +111,13 @@ class Replay:
         values: list[Any],
         arguments: Arguments,
         variables: dict[str, int],
-        roots: bytes | None = None,
+        memory: DeviceMemory,
     ) -> Replay:
-        """Copy the state before a launch, and of memory what can be reached from ``roots``."""
+        """The state before a launch, with a copy of the memory."""
         names = [p.name for p in kernel.parameters]
         about = (device.target or kernel.module.target, device.sms, device.ctas_per_sm, device.launches)
         arrays = tuple(placed_arguments(names, values, arguments))
-        return cls(kernel, options, arguments.packed, device.memory.copy(roots), dict(variables), about, arrays)
+        return cls(kernel, options, arguments.packed, memory, dict(variables), about, arrays)
 
     def run(
         self, observe: Callable[[Launch], Observer] | None = None, program: Program | None = None, events: bool = True, **changes: Any
@@ -146,7 +146,7 @@ class Replay:
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)
-        return execute(launch, started, own, own if again else None), device.memory
+        return execute(launch, started, own, (lambda: own) if again else None), device.memory
 
     def restored(self) -> Device:
         """A device as it was before the launch, with a copy of the memory."""

@@ -57,7 +57,8 @@ def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     words[Word.PARAM] = address_of(launch.parameter_bytes)
     words[Word.PARAM_SIZE] = len(launch.parameter_bytes)
     words[Word.ALLOCATIONS] = address_of(launch.allocations)
-    words[Word.ALLOCATION_COUNT] = len(launch.allocations)
+    words[Word.ALLOCATION_COUNT] = launch.allocation_count
+    words[Word.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[Word.SYMBOLS] = address_of(launch.symbol_table)
     words[Word.TENSOR] = cta.tensor_address if launch.uses_tensor_memory else 0
     words[Word.TENSOR_OWNED] = address_of(cta.owned)

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import Allocation
 
-__all__ = ["run_clusters"]
+__all__ = ["run_clusters", "shared_with_processes"]
 
 _RANGES = 4
 """So many ranges of clusters does each worker get at least, if there are as many clusters: so that all end at about the same time."""
@@ -131,7 +131,10 @@ class _Workers:
             self._end()
         for part in parts:
             for at, each in part.written.items():
-                each.put(self._allocations[at])
+                allocation = self._allocations[at]
+                if launch.journal is not None:
+                    launch.journal.before_write(allocation.base, allocation.size)
+                each.put(allocation)
         launch.take_over(parts)
         launch.workers = self._count
 
@@ -231,10 +234,17 @@ def _refuse_memory(allocations: list[Allocation]) -> None:
     """Refuse memory that processes share, where what a worker writes could not be taken back, and memory that maps cannot describe."""
     if any(each.base % ALIGNMENT for each in allocations):
         raise Alone("device memory is not aligned")
-    places = sorted((native.address_of(each.data), each.size) for each in allocations if each.size)
+    starts = ((native.address_of(each.data), each.size) for each in allocations)
+    if shared_with_processes([(start, start + size) for start, size in starts if size]):
+        raise Alone("device memory is shared with another process")
+
+
+def shared_with_processes(places: Sequence[tuple[int, int]]) -> bool:
+    """Whether other processes can see what is written to some host addresses, each from the first one up to the second one."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         where, flags, *_ = line.split(maxsplit=2)
         if flags[3] == "s":
             first, end = (int(text, 16) for text in where.split("-"))
-            if any(address < end and first < address + size for address, size in places):
-                raise Alone("device memory is shared with another process")
+            if any(start < end and first < stop for start, stop in places):
+                return True
+    return False

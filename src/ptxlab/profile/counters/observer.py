@@ -176,7 +176,7 @@ class CountingObserver(Profiling):
         products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
         grid = prod(self.launch.options.grid)
-        held = int(self.launch.allocations[:, 1].sum()) if len(self.launch.allocations) else 0
+        held = int(self.launch.device.memory.rows[:, 1].sum())
         sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held)
         return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, sample)
 

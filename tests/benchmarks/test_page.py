@@ -1,0 +1,85 @@
+"""The page of the benchmarks and its plots are made of stored figures; the kernels that ptxas compiles, too, run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from benchmarks.chart import bars
+from benchmarks.cold import COLD, allowed, launch
+from benchmarks.page import SECTIONS, pages
+
+COLD_FIGURES = {
+    "small": {"title": "a < b", "note": "all lines execute", "lines": 1234, "seconds": {"ptxas": 0.5, "none": 1.2, "all": 1.4}},
+    "large": {"title": "large", "note": "", "lines": 190_000, "seconds": {"ptxas": 10.0, "none": 5.0, "all": 40.0}},
+}
+MEMORY = {"all": {"arrays_mib": 384.0, "own_mib": 100.0, "peak_mib": 100 + 384 * 1.25}}
+STORED: dict[str, Any] = {
+    "cold": {"machine": "a machine", "figures": COLD_FIGURES},
+    "memory": {"machine": "another machine", "figures": MEMORY},
+}
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def widths(svg: str) -> list[float]:
+    """The lengths of the bars."""
+    found = ElementTree.fromstring(svg).iter(f"{NAMESPACE}rect")
+    return [float(each.attrib["width"]) for each in found if each.attrib["height"] == "12" and each.attrib["width"] != "12"]
+
+
+def test_the_page_is_made_of_stored_figures() -> None:
+    made = {name: page() for name, page in pages(STORED).items()}
+    assert set(made) == {"benchmarks.md", "figures/benchmarks-cold.svg", "figures/benchmarks-memory.svg"}
+    text = made["benchmarks.md"]
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == [SECTIONS["cold"].title, SECTIONS["memory"].title]
+    assert "| a < b | 1,234 | 0.50 | 1.20 | 1.40 | 1.30 | all lines execute |" in text
+    assert "| all | 384 | 100 | 580 | 1.25 |" in text
+    assert "Measured on a machine." in text
+    assert "Measured on another machine." in text
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    svg = pages(STORED)["figures/benchmarks-cold.svg"]()
+    assert "a &lt; b" in svg
+    lengths = widths(svg)
+    seconds = [each["seconds"][key] for each in COLD_FIGURES.values() for key in ("ptxas", "none", "all")]
+    assert lengths == pytest.approx([value * max(lengths) / 40 for value in seconds], abs=0.1)
+
+
+def test_a_bar_that_is_missing_has_no_rectangle() -> None:
+    assert len(widths(bars("none", ("a", "b"), {"g": [1.0, None], "h": [3.0, 2.0]}, "s"))) == 3
+    with pytest.raises(ValueError, match="one bar for each"):
+        bars("too few", ("a", "b"), {"g": [1.0]}, "s")
+
+
+def test_what_is_allowed() -> None:
+    assert allowed(1.5) == pytest.approx(3.3)
+
+
+@pytest.mark.parametrize("name", ["scalar", "causal", "many"])
+def test_cold_kernels_run(name: str) -> None:
+    assert launch(name, "none")["seconds"] > 0
+
+
+def test_ten_kernels_from_small_to_190000_lines() -> None:
+    lines = [each.text().count("\n") for each in COLD.values()]
+    assert len(lines) == 10
+    assert min(lines) < 200
+    assert max(lines) >= 190_000
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="there is no ptxas")
+def test_scalar_code_is_not_left_out_by_ptxas(tmp_path: Path) -> None:
+    """Twice as many lines make about twice as much code."""
+    sizes = []
+    for name in ("scalar", "scalar_5000"):
+        path, out = tmp_path / "k.ptx", tmp_path / "k.cubin"
+        path.write_text(COLD[name].text())
+        subprocess.run(["ptxas", "-arch=sm_100a", "-o", str(out), str(path)], check=True)
+        sizes.append(out.stat().st_size)
+    assert sizes[1] > 10 * sizes[0]

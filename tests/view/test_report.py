@@ -60,7 +60,7 @@ def browsers() -> Iterator[Any]:
 @pytest.fixture
 def page(profile: Any, browsers: Any, tmp_path: Path) -> Any:
     path = tmp_path / "report.html"
-    path.write_text(report_page(profile), encoding="utf-8")
+    path.write_text(report_page([(profile, ())]), encoding="utf-8")
 
     def show(dark: bool = False) -> Any:
         browsers[dark].open(path.as_uri())
@@ -70,12 +70,12 @@ def page(profile: Any, browsers: Any, tmp_path: Path) -> Any:
 
 
 def test_it_loads_nothing_from_a_network(profile: Any) -> None:
-    text = report_page(profile)
+    text = report_page([(profile, ())])
     assert not any(word in text for word in ("http:", "https:", "<link", "src=", "@import", "fetch("))
 
 
 def test_a_closing_tag_in_the_source_ends_no_script(profile: Any) -> None:
-    assert report_page(profile).count("</script>") == 1
+    assert report_page([(profile, ())]).count("</script>") == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -134,6 +134,6 @@ def test_half_a_million_spans_are_drawn_soon(profile: Any, browsers: Any, tmp_pa
     large = replace(profile)
     large.__dict__["estimate"] = replace(profile.estimate, spans=many)
     path = tmp_path / "large.html"
-    path.write_text(report_page(large), encoding="utf-8")
+    path.write_text(report_page([(large, ())]), encoding="utf-8")
     browsers[False].open(path.as_uri())
     assert browsers[False].run("const t = performance.now(); draw(); return performance.now() - t") < 1000

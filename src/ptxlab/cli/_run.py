@@ -21,7 +21,7 @@ import numpy as np
 
 from ptxlab.campaign.launchable import read_launchable
 from ptxlab.campaign.outcome import unexpected
-from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing, writing
+from ptxlab.cli._output import FILE_WIDTH, JSON, SARIF, emit, findings, launch_options, refusing, writing
 from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.bundle import write_bundle
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from ptxlab.profile import Profile
 
 __all__ = ["profile", "report", "run", "warmup"]
-
-
-_FILE_WIDTH = 120
-"""Columns of tables that go to a file or a pipe."""
 
 
 @click.command()
@@ -108,7 +104,7 @@ def profile(launch_file: Path, by: str | None, everything: bool, compare: Path |
     emit(found, form, **facts)
     if not form:
         has_source = any(each.source is not None for each in counted.instructions)
-        console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
+        console = Console() if sys.stdout.isatty() else Console(width=FILE_WIDTH)
         if other is None:
             console.print(profile_tables(counted, by or ("source" if has_source else "ptx"), everything))
         else:
@@ -131,7 +127,7 @@ def report(launch_file: Path, output: Path, form: str | None, options: dict[str,
     with refusing(form, interrupted="interrupted: there is no report"):
         result, counted = _profiled(launch_file, options)
     with writing(output):
-        output.write_text(report_page(counted, result.diagnostics), encoding="utf-8")
+        output.write_text(report_page([(counted, result.diagnostics)]), encoding="utf-8")
     emit(result.diagnostics, form, report=str(output))
     if not form:
         click.echo(f"{output}: {output.stat().st_size:,} bytes")

@@ -1,4 +1,4 @@
-"""The report of a launch: one HTML page that needs nothing else, with findings, estimated timeline, lines with counters, and rooflines."""
+"""The report of launches: one HTML page that needs nothing else, with findings, estimated timeline, lines with counters, and rooflines."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ _MOST_SOURCE = 1 << 20
 """Bytes of a source file that is shown."""
 
 
-def report_page(found: Profile, findings: Iterable[Diagnostic] = ()) -> str:
+def report_page(launches: Iterable[tuple[Profile, Iterable[Diagnostic]]]) -> str:
     """The page's text.
 
     Parameters
     ----------
-    found : the profile of the launch
-    findings : what checks have reported
+    launches : the profile of each launch, and what checks have reported; the page shows one of them at a time
 
     Examples
     --------
     >>> import numpy as np, ptxlab
     >>> text = ".version 8.0 .target sm_90a .address_size 64 .visible .entry k() { bar.sync 0; ret; }"
-    >>> page = report_page(ptxlab.loads(text).kernel().launch(block=64, profile=True).profile)
+    >>> page = report_page([(ptxlab.loads(text).kernel().launch(block=64, profile=True).profile, ())])
     >>> page.startswith("<!doctype html>"), "http" in page
     (True, False)
     """
@@ -42,7 +41,7 @@ def report_page(found: Profile, findings: Iterable[Diagnostic] = ()) -> str:
     page = (folder / "page.html").read_text(encoding="utf-8")
     parts = {
         "/*CSS*/": (folder / "page.css").read_text(encoding="utf-8"),
-        "/*DATA*/": json.dumps(_data(found, findings), separators=(",", ":")).replace("</", "<\\/"),
+        "/*DATA*/": json.dumps([_data(*launch) for launch in launches], separators=(",", ":")).replace("</", "<\\/"),
         "/*JS*/": (folder / "page.js").read_text(encoding="utf-8"),
     }
     for mark, text in parts.items():

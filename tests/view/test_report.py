@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.profile.model.replay import Span
+from ptxlab.profile.model.path import Span
 from ptxlab.view import report_page
 from tests.view import webdriver_helpers as webdriver
 

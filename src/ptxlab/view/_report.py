@@ -18,6 +18,9 @@ _COLUMNS = (
     *("executions", "shared_wavefronts", "global_sectors", "bytes_to_shared", "bytes_from_shared"),
     *("tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
 )
+_PATH = (-1, "critical path")
+_MOST_STEPS = 100_000
+"""Of the critical path that are shown, the last ones."""
 _MOST_SOURCE = 1 << 20
 """Bytes of a source file that is shown."""
 
@@ -82,7 +85,10 @@ def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
     tracks = sorted(
         {(span.cta, span.track) for span in spans}, key=lambda key: (key[0], not key[1].startswith("warp"), len(key[1]), key[1])
     )
-    kinds = sorted({span.kind for span in spans})
+    path = () if estimate is None else estimate.path[-_MOST_STEPS:]
+    if path:
+        tracks.insert(0, _PATH)
+    kinds = sorted({span.kind for span in (*spans, *path)})
     places = {key: number for number, key in enumerate(tracks)}
     lines = [op.line for op in found.sample.launch.program.ops]
     return {
@@ -96,11 +102,11 @@ def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
         "columns": names,
         "ptx": ptx,
         "source": source,
-        "tracks": [f"CTA {cta} {track}" for cta, track in tracks],
+        "tracks": [track if cta < 0 else f"CTA {cta} {track}" for cta, track in tracks],
         "kinds": kinds,
         "spans": [
-            [places[span.cta, span.track], kinds.index(span.kind), lines[span.op], round(span.begin, 1), round(span.end, 1)]
-            for span in spans
+            [place, kinds.index(span.kind), lines[span.op], round(span.begin, 1), round(span.end, 1)]
+            for place, span in (*((places[span.cta, span.track], span) for span in spans), *((0, span) for span in path))
         ],
     }
 

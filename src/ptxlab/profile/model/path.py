@@ -26,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A span on the way to some time, and the link before it; between the two the warp of this one, or of its issue, executed instructions."""
+    """A span on the way to some time, and the link before it; between the two ``warp`` executed instructions."""
 
     before: Link | None
     span: Span

@@ -88,8 +88,8 @@ def _copies(profile: Profile, estimate: Estimate) -> Iterator[str]:
     tma, memory = (estimate.occupied.get(name, 0.0) for name in ("TMA", "global memory"))
     yield (
         f"line {line}: warps wait {most:.0%} of their time for this mbarrier, and copies are {on_path:.0%} of the critical path, while TMA "
-        f"is busy {tma:.0%} and global memory {memory:.0%} of the time: the latency of copies is the limit, not their bandwidth; while there "
-        f"are any, {together:.1f} are in flight: more stages would help"
+        f"is busy {tma:.0%} and global memory {memory:.0%} of the time: the latency of copies is the limit, not their bandwidth; while "
+        f"there are any, {together:.1f} are in flight: more stages would help"
     )
 
 
@@ -109,6 +109,6 @@ def _fill(profile: Profile) -> Iterator[str]:
     idle = 1 - held.ctas / (fullest * held.sms)
     if idle > _PART:
         yield (
-            f"{held.ctas:,} CTA{'s' * (held.ctas > 1)} on {held.sms} SMs: the fullest SM has {fullest:,}, and SMs have nothing to do {idle:.0%} of that time: "
-            "smaller or other tiles would fill them"
+            f"{held.ctas:,} CTA{'s' * (held.ctas > 1)} on {held.sms} SMs: the fullest SM has {fullest:,}, and SMs have nothing to do "
+            f"{idle:.0%} of that time: smaller or other tiles would fill them"
         )

@@ -154,7 +154,7 @@ def test_a_menu_shows_the_other_launches(profile: Any, browsers: Any, tmp_path: 
 
 
 def test_a_page_of_50_megabytes_stays_usable(profile: Any, browsers: Any, tmp_path: Path) -> None:
-    many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(1_800_000))
+    many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(1_850_000))
     large = replace(profile)
     large.__dict__["estimate"] = replace(profile.estimate, spans=many)
     path = tmp_path / "large.html"

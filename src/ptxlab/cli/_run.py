@@ -21,7 +21,7 @@ import numpy as np
 
 from ptxlab.campaign.launchable import read_launchable
 from ptxlab.campaign.outcome import unexpected
-from ptxlab.cli._output import FILE_WIDTH, JSON, SARIF, emit, findings, launch_options, refusing, writing
+from ptxlab.cli._output import FILE_WIDTH, JSON, SARIF, emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.bundle import write_bundle
@@ -84,19 +84,34 @@ def run(
 @click.option("--by", type=click.Choice(["source", "ptx"]), help="Show source lines or PTX lines; default: source lines if there are any.")
 @click.option("--all", "everything", is_flag=True, help="Show lines, too, whose instructions only execute.")
 @click.option("--compare", type=click.Path(path_type=Path), help="Compare with the kernel of another launch file.")
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the estimated timeline of the first CTAs for Perfetto, in nanoseconds.",
+)
 @JSON
-def profile(launch_file: Path, by: str | None, everything: bool, compare: Path | None, form: str | None, options: dict[str, str]) -> None:
+def profile(
+    launch_file: Path,
+    by: str | None,
+    everything: bool,
+    compare: Path | None,
+    timeline: Path | None,
+    form: str | None,
+    options: dict[str, str],
+) -> None:
     """Count what the kernel of LAUNCH_FILE executes, and estimate its time.
 
     The counters are bank conflicts, sectors, copies, products, waits, occupancy. No check runs unless --check names one.
     """
     from rich.console import Console
 
-    from ptxlab.view import profile_comparison, profile_tables
+    from ptxlab.view import estimated_timeline, profile_comparison, profile_tables
 
     with refusing(form, interrupted="interrupted: there is no profile"):
         result, counted = _profiled(launch_file, options)
         other = None if compare is None else _profiled(compare, options)
+    if timeline is not None:
+        write_text(timeline, estimated_timeline(counted))
     found = (*result.diagnostics, *(other[0].diagnostics if other is not None else ()))
     facts: dict[str, Any] = {"profile": counted.as_dict(), "stats": result.stats.as_dict()}
     if other is not None:

@@ -66,10 +66,17 @@ def test_idle_sms() -> None:
 
 
 def test_latency_of_copies() -> None:
-    """One CTA that copies once, and waits."""
-    kernel = ptxlab.loads(COPY.replace("16384", "1024")).kernel()
+    """One CTA that copies and waits, once or in a loop that has one stage."""
+    once = COPY.replace("16384", "1024")
+    start, stop = once.index("  @%p1 mbarrier.arrive"), once.index("  ret;")
+    again = "  mov.u32 %r2, 0;\nAGAIN:\n" + once[start:stop].replace("[full], 0;", "[full], %r3;")
+    again = (
+        again.replace("WAIT:", "  and.b32 %r3, %r2, 1;\nWAIT:")
+        + "bar.sync 0; add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 8;\n@%p2 bra AGAIN;\n"
+    )
     device = ptxlab.Device("sm_90a", sms=1)
-    found = advice(kernel.launch(args=[np.zeros(1024, np.uint8)], block=128, profile=True, check="none", device=device).profile)
-    assert len(found) == 1
-    assert "for this mbarrier, and copies are" in found[0]
-    assert found[0].endswith("while there are any, 1.0 are in flight: more stages would help")
+    for text, end in ((once, "no copy is repeated"), (once[:start] + again + once[stop:], "more stages would help")):
+        launch = ptxlab.loads(text).kernel().launch
+        (found,) = advice(launch(args=[np.zeros(1024, np.uint8)], block=128, profile=True, check="none", device=device).profile)
+        assert "for this mbarrier, and copies are" in found
+        assert f"while there are any, 1.0 are in flight: {end}" in found

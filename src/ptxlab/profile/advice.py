@@ -74,7 +74,8 @@ def _sectors(profile: Profile, estimate: Estimate) -> Iterator[str]:
 
 def _copies(profile: Profile, estimate: Estimate) -> Iterator[str]:
     """Waits for copies while nothing that copies need is busy: their latency is the reason."""
-    flights = [(span.begin, span.end) for span in estimate.spans if span.track == "TMA"]
+    copies = [span for span in estimate.spans if span.track == "TMA"]
+    flights = [(span.begin, span.end) for span in copies]
     on_path = sum(part for (track, _, _), part in estimate.path_parts.items() if track == "TMA")
     limits = max(estimate.occupied.get(name, 0.0) for name in ("TMA", "global memory", "tensor core", "shared memory"))
     ops = profile.sample.launch.program.ops
@@ -85,11 +86,13 @@ def _copies(profile: Profile, estimate: Estimate) -> Iterator[str]:
     if most < _WAITS:
         return
     together = sum(end - begin for begin, end in flights) / _covered(flights)
+    repeated = len({(span.cta, span.op) for span in copies}) < len(copies)
+    help = "more stages would help" if repeated else "no copy is repeated, so only other work meanwhile, such as more CTAs, would hide it"
     tma, memory = (estimate.occupied.get(name, 0.0) for name in ("TMA", "global memory"))
     yield (
         f"line {line}: warps wait {most:.0%} of their time for this mbarrier, and copies are {on_path:.0%} of the critical path, while TMA "
         f"is busy {tma:.0%} and global memory {memory:.0%} of the time: the latency of copies is the limit, not their bandwidth; while "
-        f"there are any, {together:.1f} are in flight: more stages would help"
+        f"there are any, {together:.1f} are in flight: {help}"
     )
 
 

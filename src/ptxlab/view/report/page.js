@@ -174,5 +174,6 @@ get("whole").addEventListener("click", () => { Object.assign(view, { from: 0, to
 get("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); draw(); });
 if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.classList.add("dark");
 window.addEventListener("resize", draw);
+document.querySelector(".sides").classList.toggle("alone", !DATA.source.length);
 draw_lines();
 draw();

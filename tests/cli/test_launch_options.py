@@ -238,7 +238,7 @@ def test_an_unknown_option_of_a_session() -> None:
     with pytest.raises(ptxlab.LaunchError) as caught:
         Settings().changed(polity="lazy")
     assert caught.value.diagnostic.message == "there is no option named 'polity'"
-    options = [*OPTIONS, "target", "sms", "keep_going", "leaks", "limit_ctas", "launches", "skip_kernels"]
+    options = [*OPTIONS, "target", "sms", "keep_going", "leaks", "limit_ctas", "launches", "estimate_time", "skip_kernels"]
     assert caught.value.diagnostic.fix == f"options are {', '.join(options)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -110,6 +111,20 @@ def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
     done = called(tmp_path / "missing.toml")
     assert done.exit_code == 2
     assert "missing.toml" in done.output
+
+
+def test_a_timeline_for_perfetto_in_nanoseconds(launch_file: Path) -> None:
+    called(launch_file, "--timeline", "t.json")
+    found = json.loads(Path("t.json").read_text())
+    estimate = json.loads(called(launch_file, "--json").output)["profile"]["estimate"]
+    spans = [event for event in found["traceEvents"] if event["ph"] == "X"]
+    path = [event for event in spans if event["pid"] == 0]
+    clock = ptxlab.profile.parameters_of("sm_90a").clock
+    nanoseconds = estimate["nanoseconds"] - ptxlab.profile.parameters_of("sm_90a").launch / clock
+    assert path[-1]["ts"] + path[-1]["dur"] == pytest.approx(nanoseconds / 1000, abs=0.002)
+    assert all(one["ts"] + one["dur"] == pytest.approx(two["ts"]) for one, two in itertools.pairwise(path))
+    names = {event["args"]["name"] for event in found["traceEvents"] if event["name"] == "process_name"}
+    assert names == {"scatter, estimated", "CTA 0", "CTA 1"}
 
 
 def test_a_bundle_gives_the_same_profile(launch_file: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.profile.model.replay import Span
+from ptxlab.profile.model.path import Span
 from ptxlab.view import report_page
 from tests.view import webdriver_helpers as webdriver
 
@@ -60,7 +61,7 @@ def browsers() -> Iterator[Any]:
 @pytest.fixture
 def page(profile: Any, browsers: Any, tmp_path: Path) -> Any:
     path = tmp_path / "report.html"
-    path.write_text(report_page(profile), encoding="utf-8")
+    path.write_text(report_page([(profile, ())]), encoding="utf-8")
 
     def show(dark: bool = False) -> Any:
         browsers[dark].open(path.as_uri())
@@ -70,12 +71,12 @@ def page(profile: Any, browsers: Any, tmp_path: Path) -> Any:
 
 
 def test_it_loads_nothing_from_a_network(profile: Any) -> None:
-    text = report_page(profile)
+    text = report_page([(profile, ())])
     assert not any(word in text for word in ("http:", "https:", "<link", "src=", "@import", "fetch("))
 
 
 def test_a_closing_tag_in_the_source_ends_no_script(profile: Any) -> None:
-    assert report_page(profile).count("</script>") == 1
+    assert report_page([(profile, ())]).count("</script>") == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -128,12 +129,44 @@ def test_dark_mode_follows_the_system_and_the_button(page: Any) -> None:
     assert browser.run(colour) == dark
 
 
-def test_half_a_million_spans_are_drawn_soon(profile: Any, browsers: Any, tmp_path: Path) -> None:
-    """A page of about 15 MB."""
-    many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(500_000))
+def test_the_critical_path_is_the_first_row_of_the_timeline(page: Any, profile: Any) -> None:
+    browser = page()
+    assert browser.run("return DATA.tracks[0]") == "critical path"
+    steps = browser.run("return by_track[0].map(span => [span[3], span[4]])")
+    assert steps == [[round(span.begin, 1), round(span.end, 1)] for span in profile.estimate.path]
+
+
+def test_a_menu_shows_the_other_launches(profile: Any, browsers: Any, tmp_path: Path) -> None:
+    other = replace(profile, kernel="other")
+    path = tmp_path / "two.html"
+    path.write_text(report_page([(profile, ()), (other, ())]), encoding="utf-8")
+    browser = browsers[False]
+    browser.open(path.as_uri())
+    shown = "return [document.getElementById('kernel').textContent, document.getElementById('launches').hidden]"
+    assert browser.run(shown) == ["k for sm_90a", False]
+    browser.run("const menu = document.getElementById('launches'); menu.selectedIndex = 1; menu.dispatchEvent(new Event('change'))")
+    for _ in range(50):
+        if browser.run(shown)[0] != "k for sm_90a":
+            break
+        sleep(0.1)
+    assert browser.run(shown) == ["other for sm_90a", False]
+    assert browser.run("return document.getElementById('launches').selectedIndex") == 1
+
+
+def test_a_page_of_50_megabytes_stays_usable(profile: Any, browsers: Any, tmp_path: Path) -> None:
+    many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(1_850_000))
     large = replace(profile)
     large.__dict__["estimate"] = replace(profile.estimate, spans=many)
     path = tmp_path / "large.html"
-    path.write_text(report_page(large), encoding="utf-8")
-    browsers[False].open(path.as_uri())
-    assert browsers[False].run("const t = performance.now(); draw(); return performance.now() - t") < 1000
+    path.write_text(report_page([(large, ())]), encoding="utf-8")
+    assert path.stat().st_size > 50e6
+    browser = browsers[False]
+    started = perf_counter()
+    browser.open(path.as_uri())
+    assert perf_counter() - started < 30
+    timed = "const t = performance.now(); {}; return performance.now() - t"
+    assert browser.run(timed.format("draw()")) < 1000
+    event = "new WheelEvent('wheel', {deltaY: -100, clientX: 640, clientY: 0, cancelable: true})"
+    assert browser.run(timed.format(f"canvas.dispatchEvent({event})")) < 1000
+    assert browser.run(timed.format("document.querySelectorAll('#ptx tr')[12].click()")) < 200
+    assert browser.run("return document.querySelectorAll('#ptx tr.selected').length") == 1

@@ -15,12 +15,13 @@ import click
 from ptxlab import cuda
 from ptxlab.cli._debug import LaunchDebugger
 from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
-from ptxlab.cli._output import ProgressLine, emit, findings, launch_options, refusing, write_text, writing
+from ptxlab.cli._output import FILE_WIDTH, ProgressLine, emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop import frameworks
 from ptxlab.interop.cute import process as cute
 from ptxlab.interop.optional_packages import EXTRAS, missing
+from ptxlab.interop.profiles import KeptProfile
 from ptxlab.interop.programs import run_program
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site, replace_attribute
 from ptxlab.interop.torch import install as install_torch
@@ -65,6 +66,10 @@ _KEPT = "ptxlab-kept"
 @click.option(
     "--mmas", is_flag=True, help="List the matrix instructions that each launch executed: shapes, types, descriptors, and where D is."
 )
+@click.option("--profile", "counted", is_flag=True, help="Count what launches execute, and estimate their time; show both at the end.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write profiles, estimated timelines and findings to this page."
+)
 @click.option("--debug-on-finding", is_flag=True, help="Open the debugger after each launch with findings, where the first one is made.")
 @click.option(
     "--debug-commands",
@@ -84,6 +89,8 @@ def exec_(
     provenance: tuple[str, ...],
     picture: Path | None,
     mmas: bool,
+    counted: bool,
+    report: Path | None,
     debug_on_finding: bool,
     debug_commands: tuple[Path, ...],
     progress: bool | None,
@@ -109,7 +116,12 @@ def exec_(
     products = Mmas()
     if mmas:
         session.inspectors.append(products)
+    if counted or report is not None:
+        session.profiles.kept = []
     # Paths are absolute, because the script may change the directory.
+    if report is not None:
+        write_text(report, "")
+        report = report.absolute()
     if keep is None and settings.keep_inputs:
         keep = Path(_KEPT)
     if keep is not None:
@@ -142,18 +154,27 @@ def exec_(
 
         drawn = draw_provenance(told[-1])
         write_text(picture, drawn.html() if picture.suffix == ".html" else drawn.svg())
+    profiles = session.profiles.kept or []
+    if report is not None:
+        from ptxlab.view import report_page
+
+        write_text(report, report_page([(each.profile, each.findings) for each in profiles]))
     if as_json:
         more: dict[str, Any] = {"ok": session.ok, "skipped": session.skipped, "launches": [launch.as_dict() for launch in session.launches]}
         if provenance:
             more["provenance"] = [each.as_dict() for each in told]
         if mmas:
             more["mmas"] = [{"kernel": name, "products": each.as_dict()} for name, each in multiplied]
+        if counted:
+            more["profiles"] = [each.as_dict() for each in profiles]
         emit(session.diagnostics, "json", **more)
     elif not any(d.code == "I301" for d in session.diagnostics):  # whose one line says all
         for each in told:
             click.echo(str(each), err=True)
         for name, records in multiplied:
             click.echo(f"matrix instructions of {name}:\n{records}", err=True)
+        if counted:
+            _show_profiles(profiles, session.profiles.left)
         click.echo(_summary(session), err=True)
     sys.exit(status or (0 if session.ok else 1))
 
@@ -220,6 +241,21 @@ def _traceback(error: BaseException) -> int:
     return 1
 
 
+def _show_profiles(profiles: list[KeptProfile], left: int) -> None:
+    from rich.console import Console
+
+    from ptxlab.view import profile_tables
+
+    console = Console(stderr=True) if sys.stderr.isatty() else Console(stderr=True, width=FILE_WIDTH)
+    for each in profiles:
+        times = f"the last of {each.launches} launches" if each.launches > 1 else "one launch"
+        click.echo(f"profile of {times}" + (f" at {each.site}" if each.site is not None else ""), err=True)
+        by = "source" if any(instruction.source is not None for instruction in each.profile.instructions) else "ptx"
+        console.print(profile_tables(each.profile, by))
+    if left:
+        click.echo(f"{left} launches of other kernels or grids have no profile: there were too many", err=True)
+
+
 def _summary(session: Session) -> str:
     count = len(session.launches)
     found = findings(session.diagnostics)
@@ -229,4 +265,5 @@ def _summary(session: Session) -> str:
     limit = session.settings.limit_ctas
     partial = [f"{session.skipped} left out"] * bool(session.skipped) + [f"at most {limit} CTAs each"] * (limit is not None)
     which = f" ({', '.join(partial)})" if partial else ""
-    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}{which}, {what}"
+    times = "; benchmarks, autotuning and events have taken estimated times" if session.settings.estimate_time else ""
+    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}{which}, {what}{times}"

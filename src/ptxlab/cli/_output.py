@@ -20,8 +20,22 @@ from ptxlab.diagnostics import Diagnostic, PtxlabError, render_report, render_sa
 if TYPE_CHECKING:
     from ptxlab.machine.launch.options import LaunchOptions
 
-__all__ = ["EXECUTOR", "JSON", "SARIF", "ProgressLine", "emit", "findings", "launch_options", "refusing", "write_text", "writing"]
+__all__ = [
+    "EXECUTOR",
+    "FILE_WIDTH",
+    "JSON",
+    "SARIF",
+    "ProgressLine",
+    "emit",
+    "findings",
+    "launch_options",
+    "refusing",
+    "write_text",
+    "writing",
+]
 
+FILE_WIDTH = 120
+"""Columns of tables that go to a file or a pipe."""
 _CLEAR = "\r\x1b[K"
 
 JSON = click.option("--json", "form", flag_value="json", help="Print the result as JSON.")

@@ -21,7 +21,7 @@ import numpy as np
 
 from ptxlab.campaign.launchable import read_launchable
 from ptxlab.campaign.outcome import unexpected
-from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing, writing
+from ptxlab.cli._output import FILE_WIDTH, JSON, SARIF, emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.bundle import write_bundle
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from ptxlab.profile import Profile
 
 __all__ = ["profile", "report", "run", "warmup"]
-
-
-_FILE_WIDTH = 120
-"""Columns of tables that go to a file or a pipe."""
 
 
 @click.command()
@@ -88,19 +84,34 @@ def run(
 @click.option("--by", type=click.Choice(["source", "ptx"]), help="Show source lines or PTX lines; default: source lines if there are any.")
 @click.option("--all", "everything", is_flag=True, help="Show lines, too, whose instructions only execute.")
 @click.option("--compare", type=click.Path(path_type=Path), help="Compare with the kernel of another launch file.")
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the estimated timeline of the first CTAs for Perfetto, in nanoseconds.",
+)
 @JSON
-def profile(launch_file: Path, by: str | None, everything: bool, compare: Path | None, form: str | None, options: dict[str, str]) -> None:
+def profile(
+    launch_file: Path,
+    by: str | None,
+    everything: bool,
+    compare: Path | None,
+    timeline: Path | None,
+    form: str | None,
+    options: dict[str, str],
+) -> None:
     """Count what the kernel of LAUNCH_FILE executes, and estimate its time.
 
     The counters are bank conflicts, sectors, copies, products, waits, occupancy. No check runs unless --check names one.
     """
     from rich.console import Console
 
-    from ptxlab.view import profile_comparison, profile_tables
+    from ptxlab.view import estimated_timeline, profile_comparison, profile_tables
 
     with refusing(form, interrupted="interrupted: there is no profile"):
         result, counted = _profiled(launch_file, options)
         other = None if compare is None else _profiled(compare, options)
+    if timeline is not None:
+        write_text(timeline, estimated_timeline(counted))
     found = (*result.diagnostics, *(other[0].diagnostics if other is not None else ()))
     facts: dict[str, Any] = {"profile": counted.as_dict(), "stats": result.stats.as_dict()}
     if other is not None:
@@ -108,7 +119,7 @@ def profile(launch_file: Path, by: str | None, everything: bool, compare: Path |
     emit(found, form, **facts)
     if not form:
         has_source = any(each.source is not None for each in counted.instructions)
-        console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
+        console = Console() if sys.stdout.isatty() else Console(width=FILE_WIDTH)
         if other is None:
             console.print(profile_tables(counted, by or ("source" if has_source else "ptx"), everything))
         else:
@@ -131,7 +142,7 @@ def report(launch_file: Path, output: Path, form: str | None, options: dict[str,
     with refusing(form, interrupted="interrupted: there is no report"):
         result, counted = _profiled(launch_file, options)
     with writing(output):
-        output.write_text(report_page(counted, result.diagnostics), encoding="utf-8")
+        output.write_text(report_page([(counted, result.diagnostics)]), encoding="utf-8")
     emit(result.diagnostics, form, report=str(output))
     if not form:
         click.echo(f"{output}: {output.stat().st_size:,} bytes")

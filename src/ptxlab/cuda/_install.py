@@ -232,6 +232,7 @@ def _load() -> ctypes.CDLL:
     library.ptxlab_exchange_primary.argtypes, library.ptxlab_exchange_primary.restype = [c_void_p], c_void_p
     library.ptxlab_follow_transfers.argtypes = [c_int]
     library.ptxlab_order_is_wanted.argtypes = []
+    library.ptxlab_estimated.argtypes, library.ptxlab_estimated.restype = [c_uint64], None
     library.ptxlab_accessed.argtypes, library.ptxlab_accessed.restype = [POINTER(AccessRange), c_uint32], None
     for name in ("ptxlab_clear_errors", "ptxlab_follow_transfers", "ptxlab_stalled", "ptxlab_drain", "ptxlab_shut_down"):
         getattr(library, name).restype = None

@@ -243,7 +243,9 @@ class Bridge:
             self.memory.update()
             shape = ticket.shape | {"grid_workspace": workspace.base if workspace is not None else 0}
             try:
-                self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **shape)
+                result = self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **shape)
+                if result.estimated:
+                    self.library.ptxlab_estimated(round(result.estimated))
             except KernelError as error:
                 self._show(error.diagnostics)
                 return result_of(error.diagnostics)

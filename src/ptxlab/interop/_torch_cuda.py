@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import types
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -40,13 +39,13 @@ def _properties(device: Any = None) -> Any:
 
 
 class Event:
-    """A point in time; the time between two is that of the simulation."""
+    """A point in time; the time between two is that of the simulation, or estimated."""
 
     def __init__(self, **_: Any) -> None:
         self.seconds = 0.0
 
     def record(self, stream: Any = None) -> None:
-        self.seconds = time.perf_counter()
+        self.seconds = current().seconds
 
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds; never zero, because benchmarks divide by it."""

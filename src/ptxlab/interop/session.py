@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from traceback import walk_tb
-from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import Diagnostic, Place, render_report
 from ptxlab.interop._selection import first_ctas, is_selected, launch_numbers, name_patterns
+from ptxlab.interop._sites import launch_site, raise_site
 from ptxlab.interop.optional_packages import after_import, missing
+from ptxlab.interop.profiles import Profiles
 from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, Stats
 from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
@@ -79,6 +80,7 @@ class Settings(LaunchOptions):
     leaks: bool = option(False, "Note the memory of the driver that the program does not free.", flag)
     limit_ctas: int | None = option(None, "Run only so many CTAs of each launch, in whole clusters.", whole(1, 1 << 40, optional=True))
     launches: tuple[int, int | None] | None = option(None, "Run only these launches, counted from 1.", launch_numbers)
+    estimate_time: bool = option(False, "Benchmarks, autotuning and events give the estimated times of launches.", flag)
     skip_kernels: tuple[str, ...] = option((), "Do not run kernels with these names; fill_* is a pattern.", name_patterns)
 
     @property
@@ -148,10 +150,12 @@ class Session:
     keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle of each launch
     inspectors : called with each launch that ran to its end, and kept its inputs; their findings are recorded with those of the launch
     debugger : called with each launch that kept its inputs, whether it ran to its end or not
+    profiles : of launches, if they are asked for
     arrays : the arrays of the launches that the program makes now, where an adapter knows them
     progress : called with the name and the number of a kernel's launch; gives what shows the progress of the launch, until it has ended
     asked : the launches that the program has asked for
     skipped : those of them that the settings leave out
+    estimated : nanoseconds that the launches would take on a GPU, one after the other, if the settings ask for that
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -159,10 +163,12 @@ class Session:
     keep: Path | None = None
     inspectors: list[Inspector] = field(default_factory=list)
     debugger: Debugger | None = None
+    profiles: Profiles = field(default_factory=Profiles)
     arrays: tuple[Placed, ...] = ()
     progress: Callable[[str, int], AbstractContextManager[Progress]] | None = None
     asked: int = 0
     skipped: int = 0
+    estimated: float = 0.0
     launches: list[LaunchRecord] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     device: Device = field(init=False)
@@ -184,9 +190,20 @@ class Session:
         debugged = self.debugger is not None and self.debugger.wanted
         return self.settings.keep_inputs or bool(self.inspectors) or debugged
 
+    @property
+    def seconds(self) -> float:
+        """The time of the device: that of the simulation, or what its launches would take."""
+        return self.estimated * 1e-9 if self.settings.estimate_time else time.perf_counter()
+
     def launch_options(self) -> dict[str, Any]:
         """Return the keyword arguments for `ptxlab.Kernel.launch`."""
-        return self.settings.keywords() | {"trace": self.trace, "keep_inputs": self.keeps_inputs}
+        more = {"trace": self.trace, "keep_inputs": self.keeps_inputs, "profile": self._counts}
+        return self.settings.keywords() | more
+
+    @property
+    def _counts(self) -> bool:
+        """Whether launches are counted."""
+        return self.settings.estimate_time or self.profiles.kept is not None
 
     @contextmanager
     def with_arrays(self, arrays: Iterable[Placed]) -> Iterator[None]:
@@ -227,7 +244,11 @@ class Session:
 
     def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
         """Record a launch and its findings; errors are raised as in `launch`."""
+        if result.completed and self._counts:
+            self._take_profile(kernel, site, result)
         kept = result if self.settings.keep_inputs or result.replay is None else replace(result, replay=None)
+        if self._counts:
+            kept = replace(kept, profile=None)
         self.launches.append(LaunchRecord(kernel.name, site, grid, kept))
         listed = list(result.diagnostics)
         if result.completed and result.replay is not None:
@@ -241,6 +262,12 @@ class Session:
         errors = [d for d in found if d.severity == "error"]
         if errors and not (self.settings.keep_going and result.completed):
             raise KernelError(*errors)
+
+    def _take_profile(self, kernel: Kernel, site: Place | None, result: Result) -> None:
+        profile = self.profiles.take(kernel, site, result)
+        if self.settings.estimate_time and profile.estimate is not None:
+            result.estimated = profile.estimate.nanoseconds
+            self.estimated += result.estimated
 
     def _keep(self, folder: Path, kernel: Kernel, result: Result, found: bool) -> None:
         """Write the PTX of a kernel with findings, and the bundle of a launch; those of one kernel are numbered."""
@@ -305,28 +332,6 @@ def activate(session: Session) -> Iterator[Session]:
         yield session
     finally:
         _current.remove(session)
-
-
-def launch_site(*packages: str) -> Place | None:
-    """The place in the user's program that the launch comes from: the innermost frame outside of these packages and ptxlab."""
-    roots = _roots(packages)
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(roots):
-        frame = frame.f_back
-    return None if frame is None else Place(frame.f_code.co_filename, frame.f_lineno, 0)
-
-
-def raise_site(error: BaseException, *packages: str) -> Place | None:
-    """The place in the user's program that an exception passed last, outside of these packages, ptxlab and the standard library."""
-    roots = (*_roots(packages), str(Path(os.__file__).parent))
-    passed = [(f.f_code.co_filename, line) for f, line in walk_tb(error.__traceback__) if not f.f_code.co_filename.startswith(roots)]
-    return Place(*passed[-1], 0) if passed else None
-
-
-def _roots(packages: Iterable[str]) -> tuple[str, ...]:
-    """Return the starts of the file names of packages; code without a file counts as theirs."""
-    modules = (sys.modules.get(name) for name in ("ptxlab", *packages))
-    return "<", *(f"{Path(folder)}{os.sep}" for module in modules if module is not None for folder in module.__path__)
 
 
 Switch = Callable[[], AbstractContextManager[None]]

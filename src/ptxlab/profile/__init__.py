@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ptxlab.profile._profile import InstructionCounts, LineCounts, ProductCounts, Profile
+from ptxlab.profile.advice import advice
 from ptxlab.profile.counters.columns import COLUMNS, Column, Counts
 from ptxlab.profile.counters.roles import Role
 from ptxlab.profile.model.estimate import Estimate
@@ -25,6 +26,7 @@ __all__ = [
     "ProductCounts",
     "Profile",
     "Role",
+    "advice",
     "occupancy",
     "parameters_of",
 ]

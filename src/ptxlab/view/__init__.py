@@ -4,6 +4,7 @@ Every ``draw_...`` function gives a `Picture`, which notebooks show by themselve
 """
 
 from ptxlab.view._bits import draw_descriptor, draw_explanation, draw_zero_columns
+from ptxlab.view._estimated_timeline import estimated_timeline
 from ptxlab.view._explorer import explorer_page, explorer_tables
 from ptxlab.view._picture import EMPTY, Panel, Picture
 from ptxlab.view._profile import profile_comparison, profile_tables
@@ -30,6 +31,7 @@ __all__ = [
     "draw_scale_factors",
     "draw_wgmma_fragment",
     "draw_zero_columns",
+    "estimated_timeline",
     "explorer_page",
     "explorer_tables",
     "profile_comparison",

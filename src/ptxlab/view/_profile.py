@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ptxlab.profile import COLUMNS, Counts, Estimate, LineCounts, Profile
+from ptxlab.profile import COLUMNS, Counts, Estimate, LineCounts, Profile, advice
 
 __all__ = ["estimate_words", "profile_comparison", "profile_tables", "summary_words"]
 
@@ -18,6 +18,8 @@ _LONGEST = 44
 """Characters of a line of PTX that are shown."""
 _WAITS, _LEAST_SHOWN = 3, 0.01
 """Lines with waits that are named, and the least part of the time that is."""
+_STEPS = 5
+"""Of the critical path that are named."""
 _EXACT = 100_000
 """Smaller numbers are shown as they are."""
 _SUFFIXES = ("", "k", "M", "G", "T", "P")
@@ -146,8 +148,17 @@ def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
     yield _parts("warps wait for", estimate.waits)
     longest = sorted(found.waits_by_line().items(), key=lambda item: -item[1])[:_WAITS]
     yield "they wait most at " + ", ".join(f"line {line} ({part:.0%})" for line, part in longest if part >= _LEAST_SHOWN)
+    lines = [op.line for op in found.sample.launch.program.ops]
+    steps = list(estimate.path_parts.items())[:_STEPS]
+    yield "on the critical path: " + "; ".join(f"{_step(key, lines)} {part:.0%}" for key, part in steps if part >= _LEAST_SHOWN)
     left = "" if estimate.replayed == estimate.ctas else "; the others take as long"
     yield f"{estimate.replayed} of the {estimate.ctas} CTAs of an SM were replayed, {estimate.resident} at once{left}"
+    yield from advice(found)
+
+
+def _step(key: tuple[str, str, int], lines: list[int]) -> str:
+    track, kind, op = key
+    return f"{track}, {kind}" + (f" at line {lines[op]}" if op >= 0 else "")
 
 
 def _parts(what: str, parts: dict[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""The report of a launch: one HTML page that needs nothing else, with findings, estimated timeline, lines with counters, and rooflines."""
+"""The report of launches: one HTML page that needs nothing else, with findings, estimated timeline, lines with counters, and rooflines."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ _COLUMNS = (
     *("executions", "shared_wavefronts", "global_sectors", "bytes_to_shared", "bytes_from_shared"),
     *("tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
 )
+_PATH = (-1, "critical path")
+_MOST_STEPS = 100_000
+"""Of the critical path that are shown, the last ones."""
 _MOST_SOURCE = 1 << 20
 """Bytes of a source file that is shown."""
 
 
-def report_page(found: Profile, findings: Iterable[Diagnostic] = ()) -> str:
+def report_page(launches: Iterable[tuple[Profile, Iterable[Diagnostic]]]) -> str:
     """The page's text.
 
     Parameters
     ----------
-    found : the profile of the launch
-    findings : what checks have reported
+    launches : the profile of each launch, and what checks have reported; the page shows one of them at a time
 
     Examples
     --------
     >>> import numpy as np, ptxlab
     >>> text = ".version 8.0 .target sm_90a .address_size 64 .visible .entry k() { bar.sync 0; ret; }"
-    >>> page = report_page(ptxlab.loads(text).kernel().launch(block=64, profile=True).profile)
+    >>> page = report_page([(ptxlab.loads(text).kernel().launch(block=64, profile=True).profile, ())])
     >>> page.startswith("<!doctype html>"), "http" in page
     (True, False)
     """
@@ -42,7 +44,7 @@ def report_page(found: Profile, findings: Iterable[Diagnostic] = ()) -> str:
     page = (folder / "page.html").read_text(encoding="utf-8")
     parts = {
         "/*CSS*/": (folder / "page.css").read_text(encoding="utf-8"),
-        "/*DATA*/": json.dumps(_data(found, findings), separators=(",", ":")).replace("</", "<\\/"),
+        "/*DATA*/": json.dumps([_data(*launch) for launch in launches], separators=(",", ":")).replace("</", "<\\/"),
         "/*JS*/": (folder / "page.js").read_text(encoding="utf-8"),
     }
     for mark, text in parts.items():
@@ -83,7 +85,10 @@ def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
     tracks = sorted(
         {(span.cta, span.track) for span in spans}, key=lambda key: (key[0], not key[1].startswith("warp"), len(key[1]), key[1])
     )
-    kinds = sorted({span.kind for span in spans})
+    path = () if estimate is None else estimate.path[-_MOST_STEPS:]
+    if path:
+        tracks.insert(0, _PATH)
+    kinds = sorted({span.kind for span in (*spans, *path)})
     places = {key: number for number, key in enumerate(tracks)}
     lines = [op.line for op in found.sample.launch.program.ops]
     return {
@@ -97,11 +102,11 @@ def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
         "columns": names,
         "ptx": ptx,
         "source": source,
-        "tracks": [f"CTA {cta} {track}" for cta, track in tracks],
+        "tracks": [track if cta < 0 else f"CTA {cta} {track}" for cta, track in tracks],
         "kinds": kinds,
         "spans": [
-            [places[span.cta, span.track], kinds.index(span.kind), lines[span.op], round(span.begin, 1), round(span.end, 1)]
-            for span in spans
+            [place, kinds.index(span.kind), lines[span.op], round(span.begin, 1), round(span.end, 1)]
+            for place, span in (*((places[span.cta, span.track], span) for span in spans), *((0, span) for span in path))
         ],
     }
 

@@ -165,6 +165,9 @@ static bool answer(Connection *to, int32_t kind)
     case HEAP_ALLOCATE:
         numbers[0] = ptxlab_heap_allocate((int)numbers[0], numbers[1], numbers[2]);
         return send_parts(to->socket, 0, &one, 1);
+    case ESTIMATED:
+        ptxlab_estimated(numbers[0]);
+        return send_parts(to->socket, 0, &none, 1);
     case HEAP_FREE:
         ptxlab_heap_free(numbers[0]);
         return send_parts(to->socket, 0, &none, 1);

@@ -34,7 +34,8 @@ enum Kind {
     PRINT,
     ORDER_IS_WANTED,
     ACCESSED,
-    PLACE
+    PLACE,
+    ESTIMATED
 };
 
 /* The connection of a thread, and the last body that came over it. */

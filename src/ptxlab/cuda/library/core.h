@@ -152,6 +152,8 @@ void ptxlab_drain(void);
 void ptxlab_shut_down(void);
 /* The launch that this thread runs waits for something outside of it. */
 void ptxlab_stalled(void);
+/* The launch that this thread has run would take so many nanoseconds on a device: events tell that time from now on. */
+void ptxlab_estimated(uint64_t nanoseconds);
 /* How many threads of the program wait for a stream, and how many streams have work that does not wait. */
 void ptxlab_activity(uint32_t *waiting, uint32_t *moving);
 

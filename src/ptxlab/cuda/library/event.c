@@ -42,8 +42,10 @@ static CUresult note_time(Op *op)
     RecordOp *record = (RecordOp *)op;
     lock();
     /* A later record may have replaced this one. */
-    if (record->event->position.stream == record->stream && record->event->position.count == op->index)
+    if (record->event->position.stream == record->stream && record->event->position.count == op->index) {
         record->event->time = now_ns();
+        record->event->estimated = driver.estimated;
+    }
     unlock();
     complete(op);
     return CUDA_SUCCESS;
@@ -193,6 +195,13 @@ CUresult ptxlab_cuEventSynchronize(CUevent event)
     return wait_until_known(event->position, event->context, &clock);
 }
 
+EXPORT void ptxlab_estimated(uint64_t nanoseconds)
+{
+    lock();
+    driver.estimated += nanoseconds;
+    unlock();
+}
+
 CUresult ptxlab_cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 {
     if (!milliseconds || !handle_is(start, HANDLE_EVENT) || !handle_is(end, HANDLE_EVENT) || start->context != end->context)
@@ -201,7 +210,7 @@ CUresult ptxlab_cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeven
         return CUDA_ERROR_INVALID_HANDLE;
     if (!happened(start) || !happened(end))
         return CUDA_ERROR_NOT_READY;
-    int64_t passed = (int64_t)(end->time - start->time);
+    int64_t passed = (int64_t)(driver.estimated ? end->estimated - start->estimated : end->time - start->time);
     *milliseconds = (float)(passed ? passed : 1) / 1e6f;
     return CUDA_SUCCESS;
 }

@@ -54,6 +54,7 @@ typedef struct Driver {
     uint32_t performing; /* operations that threads perform now */
     uint64_t next_id;
     pid_t process;
+    uint64_t estimated;  /* nanoseconds that the launches so far would take */
     struct CUctx_st *primary[PTXLAB_MAX_DEVICES];
     unsigned int primary_flags[PTXLAB_MAX_DEVICES];
 } Driver;
@@ -325,6 +326,7 @@ struct CUevent_st {
     uint32_t references; /* its handle, and operations that record it */
     Position position;   /* of the last record; no stream: it has not been recorded */
     uint64_t time;       /* when that was performed, in nanoseconds */
+    uint64_t estimated;  /* what the launches before it would take */
     void *capture;       /* of graphs: the event was recorded in a stream that captures */
     Clock clock;         /* of the stream, when the event was recorded */
     struct SharedRecords *shared; /* of events for several processes */

@@ -42,6 +42,7 @@ class Kind(IntEnum):
     ORDER_IS_WANTED = 10005
     ACCESSED = 10006
     PLACE = 10007
+    ESTIMATED = 10008
 
 
 class Disconnected(Exception):

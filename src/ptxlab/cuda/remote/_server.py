@@ -89,6 +89,9 @@ class RemoteLibrary:
     def ptxlab_heap_free(self, address: int) -> None:
         self._ask(Kind.HEAP_FREE, struct.pack("<QQQ", address, 0, 0))
 
+    def ptxlab_estimated(self, nanoseconds: int) -> None:
+        self._ask(Kind.ESTIMATED, struct.pack("<QQQ", nanoseconds, 0, 0))
+
     def ptxlab_stalled(self) -> None:
         self._ask(Kind.STALLED)
 

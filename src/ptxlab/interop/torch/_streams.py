@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from ptxlab.interop.session import current
 from ptxlab.interop.torch._library import DeviceLibrary
 from ptxlab.interop.torch._state import device, library
 
@@ -107,7 +107,7 @@ class HostStream:
 
 
 class HostEvent:
-    """A point in time; the time between two is that of the simulation."""
+    """A point in time; the time between two is that of the simulation, or estimated."""
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> Any:
         event = super().__new__(cls)
@@ -119,7 +119,7 @@ class HostEvent:
     seconds: float
 
     def record(self, stream: Any = None) -> None:
-        self.seconds = time.perf_counter()
+        self.seconds = current().seconds
 
     def wait(self, stream: Any = None) -> None:
         """Nothing is queued."""

@@ -2,13 +2,13 @@
 
 The profiler, ``triton.profiler``, records nothing.
 
-Diagnostics say so, because times in ptxlab mean nothing for a GPU.
+Diagnostics say so, because times in ptxlab mean nothing for a GPU. If the settings ask for estimates, benchmarks give the estimated times
+of their launches, and autotuning compares these.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
@@ -22,11 +22,15 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.testing import _summarize_statistics
 
+from ptxlab import cuda
 from ptxlab.diagnostics import diagnose
 from ptxlab.interop.session import current, replace_attribute
 from ptxlab.interop.triton._cublas import CublasLt
 
 __all__ = ["change_measurements", "do_bench"]
+
+_SHORTEST_TIME = 1e-3
+"""Milliseconds, of a function that launches nothing; benchmarks divide by times."""
 
 
 def do_bench(
@@ -41,18 +45,23 @@ def do_bench(
 
     Returns
     -------
-    the milliseconds that it took here, in the form that Triton's function of this name gives
+    the milliseconds that it took here, or that its launches would take on a GPU, in the form that Triton's function of this name gives
     """
-    current().note(
-        diagnose(
-            "I306",
-            "do_bench ran the function once; the times are those of the simulation on this computer",
-            fix="measure on a GPU",
+    session = current()
+    if not session.settings.estimate_time:
+        session.note(
+            diagnose(
+                "I306",
+                "do_bench ran the function once; the times are those of the simulation on this computer",
+                fix="--estimate-time gives estimated times; or measure on a GPU",
+            )
         )
-    )
-    started = time.perf_counter()
+    driver = cuda.install()
+    driver.synchronize()
+    started = session.seconds
     fn()
-    return _summarize_statistics([max((time.perf_counter() - started) * 1e3, 1e-3)], quantiles, return_mode)
+    driver.synchronize()
+    return _summarize_statistics([(session.seconds - started) * 1e3 or _SHORTEST_TIME], quantiles, return_mode)
 
 
 def first_point(mark: Any, bench: Any, save_path: str, show_plots: bool, print_data: bool, **kwargs: Any) -> dict[str, Any]:
@@ -66,8 +75,7 @@ def first_point(mark: Any, bench: Any, save_path: str, show_plots: bool, print_d
         diagnose(
             "I306",
             f"perf_report ran each line of {bench.plot_name} for the first of {len(bench.x_vals)} values; there is no plot and no file",
-            reason="the times are those of the simulation on this computer",
-            fix="measure on a GPU",
+            fix="run the other values on a GPU",
         )
     )
     first = bench.x_vals[0]
@@ -117,10 +125,12 @@ def show_no_profile(stack: ExitStack) -> None:
 
 
 def first_valid(prune: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Narrow what `Autotuner.prune_configs` gives down to one configuration."""
+    """Narrow what `Autotuner.prune_configs` gives down to one configuration, unless times are estimated."""
 
     def prune_to_first(tuner: Any, kwargs: dict[str, Any]) -> list[Any]:
         configs = prune(tuner, kwargs)
+        if current().settings.estimate_time:
+            return configs
         for position, config in enumerate(configs):
             if position + 1 == len(configs) or _is_valid(tuner, config, kwargs):
                 current().note(
@@ -128,6 +138,7 @@ def first_valid(prune: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                         "I305",
                         f"autotuning of {tuner.base_fn.__name__} took the first valid one of {len(tuner.configs)} configurations: {config}",
                         reason="times in ptxlab say nothing about a GPU",
+                        fix="--estimate-time compares all of them by estimated times",
                     )
                 )
                 return [config]

@@ -215,6 +215,7 @@ class Result:
     stdout : what the kernel has printed (``printf``)
     replay : the launch, to be run again, if its inputs were kept (``keep_inputs=True``)
     profile : a `ptxlab.Profile`, if the launch was counted (``profile=True``)
+    estimated : nanoseconds that it would take on a GPU, if the session that launched it asks for that, else 0
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -223,6 +224,7 @@ class Result:
     stdout: str = ""
     replay: Replay | None = field(default=None, repr=False)
     profile: Any = field(default=None, repr=False)
+    estimated: float = 0.0
 
     @property
     def ok(self) -> bool:

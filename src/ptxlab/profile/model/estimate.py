@@ -13,7 +13,8 @@ from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
 from ptxlab.profile.model.parameters import Parameters, parameters_of
-from ptxlab.profile.model.replay import Replay, Span
+from ptxlab.profile.model.path import Span, by_cause, critical_path
+from ptxlab.profile.model.replay import Replay
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -57,6 +58,7 @@ class Estimate:
     roofline : cycles that the tensor core, DRAM and L2 would need alone
     parameters : of the target
     spans : the timeline of the first CTAs
+    path : the critical path of the CTAs that were replayed, in the order of time: what the end has waited for, back to the begin
     """
 
     cycles: float
@@ -70,6 +72,7 @@ class Estimate:
     roofline: dict[str, float]
     parameters: Parameters
     spans: tuple[Span, ...] = field(repr=False)
+    path: tuple[Span, ...] = field(repr=False)
 
     @property
     def nanoseconds(self) -> float:
@@ -80,6 +83,12 @@ class Estimate:
     def fraction_of_peak(self) -> float:
         """The largest roofline by the estimate: 1 would be the peak of that resource."""
         return max(self.roofline.values()) / self.cycles
+
+    @property
+    def path_parts(self) -> dict[tuple[str, str, int], float]:
+        """The parts of the critical path by track, kind and instruction, the longest first; an instruction of -1 stands for several."""
+        whole = sum(span.end - span.begin for span in self.path) or 1.0
+        return {key: cycles / whole for key, cycles in by_cause(self.path).items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -92,6 +101,7 @@ class Estimate:
             "occupied": {name: round(part, 4) for name, part in self.occupied.items()},
             "waits": {name: round(part, 4) for name, part in self.waits.items()},
             "roofline_cycles": {name: round(cycles) for name, cycles in self.roofline.items()},
+            "critical_path": [[*key, round(part, 4)] for key, part in self.path_parts.items()],
             "ctas": {"resident": self.resident, "replayed": self.replayed, "of the fullest SM": self.ctas},
         }
 
@@ -143,7 +153,18 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     waits_of = {op: time / lifetime for op, time in replay.waits.items()}
     limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(share))
     return Estimate(
-        cycles + known.launch, limiter, occupied, waits, waits_of, resident, replayed, ctas, roofline, known, tuple(replay.spans)
+        cycles + known.launch,
+        limiter,
+        occupied,
+        waits,
+        waits_of,
+        resident,
+        replayed,
+        ctas,
+        roofline,
+        known,
+        tuple(replay.spans),
+        critical_path(replay.last),
     )
 
 

@@ -16,9 +16,10 @@ from ptxlab.isa.effects import Completion, Unit
 from ptxlab.isa.pipes import Pipe
 from ptxlab.profile.model.costs import Cost, Kind
 from ptxlab.profile.model.parameters import Parameters
+from ptxlab.profile.model.path import Link, Span
 from ptxlab.profile.model.trace import CtaTrace
 
-__all__ = ["Replay", "Span"]
+__all__ = ["Replay"]
 
 _PARTITIONS = 4
 _QUEUED = 128.0
@@ -27,22 +28,11 @@ _AHEAD = 8.0
 """Cycles that a warp may be ahead of the others when it goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """What a warp or a unit did: ``begin`` to ``end`` in cycles; ``op`` is the instruction."""
-
-    cta: int
-    track: str
-    kind: str
-    op: int
-    begin: float
-    end: float
-
-
 @dataclass(slots=True)
 class _Phase:
     missing: int
     time: float = 0.0
+    link: Link | None = None
     waiting: list[_Warp] = field(default_factory=list)
 
 
@@ -53,6 +43,7 @@ class _Warp:
     nodes: list[int]
     time: float
     part: int
+    link: Link
     at: int = 0
     done: int = 0
     ready: dict[int, float] = field(default_factory=dict)
@@ -69,6 +60,7 @@ class _Cta:
     phases: dict[Hashable, _Phase]
     left: int = 0
     end: float = 0.0
+    link: Link | None = None
 
 
 class Replay:
@@ -80,6 +72,7 @@ class Replay:
     busy : cycles for which each resource was occupied
     stalls : cycles that warps have waited, by reason
     waits : the same by instruction
+    last : the end of the critical path: of the CTA that has ended last
     """
 
     def __init__(self, costs: list[Cost], stops: dict[int, int], known: Parameters, traffic: float, latency: float) -> None:
@@ -91,6 +84,7 @@ class Replay:
         self.stalls: defaultdict[str, float] = defaultdict(float)
         self.waits: defaultdict[int, float] = defaultdict(float)
         self.spans: list[Span] = []
+        self.last: Link | None = None
         self._issue = [0.0] * _PARTITIONS
         self._pipes: dict[tuple[int, Pipe], float] = defaultdict(float)
         self._tensor = [0.0] * _PARTITIONS
@@ -105,12 +99,12 @@ class Replay:
         self._shown = shown
         waiting = list(enumerate(traces))[::-1]
         last_start = -self.known.cta_interval
-        self._free: list[float] = [0.0] * resident
+        self._free: list[tuple[float, int, Link | None]] = [(0.0, -1 - number, None) for number in range(resident)]
         while waiting or self._heap:
             if waiting and self._free:
-                start = max(last_start + self.known.cta_interval, heappop(self._free))
-                last_start = start
-                self._start(*waiting.pop(), start)
+                free, _, before = heappop(self._free)
+                start = last_start = max(last_start + self.known.cta_interval, free)
+                self._start(*waiting.pop(), free, start, before)
                 continue
             if not self._heap and not self._release():
                 break
@@ -127,13 +121,14 @@ class Replay:
                 phase.waiting.clear()
         return bool(self._heap)
 
-    def _start(self, number: int, trace: CtaTrace, start: float) -> None:
+    def _start(self, number: int, trace: CtaTrace, free: float, start: float, before: Link | None) -> None:
         phases = {phase: _Phase(count) for phase, count in trace.expected.items()}
         cta = _Cta(number, trace, start, phases, len(trace.warps))
         self._active.append(cta)
         for which, warp in trace.warps.items():
             nodes = np.concatenate(warp.nodes).tolist() if warp.nodes else []
-            self._push(_Warp(cta, which, nodes, start, (self._placed + which) % _PARTITIONS))
+            link = Link(before, Span(number, "SM", "start of CTAs", nodes[0] if nodes else 0, free, start), f"warp {which}")
+            self._push(_Warp(cta, which, nodes, start, (self._placed + which) % _PARTITIONS, link))
         self._placed += len(trace.warps)
 
     def _push(self, warp: _Warp) -> None:
@@ -160,7 +155,7 @@ class Replay:
             warp.done += 1
         if warp.cta.number < self._shown and warp.time > begin:
             self.spans.append(Span(warp.cta.number, f"warp {warp.number}", "run", first, begin, warp.time))
-        self._arrive(warp.cta, warp.cta.trace.arrivals.get(place, ()), warp.time)
+        self._arrive(warp.cta, warp.cta.trace.arrivals.get(place, ()), warp.time, warp.link)
         warp.at += 1
         warp.done = 0
         phase = warp.cta.trace.waits.get(place)
@@ -195,21 +190,29 @@ class Replay:
         op = warp.nodes[warp.at - 1]
         cost = self.costs[op]
         overhead = self.known.mbarrier if cost.kind == Kind.MBARRIER else self.known.barrier
-        self._wait(warp, op, max(warp.time, phase.time + overhead), "mbarrier" if cost.kind == Kind.MBARRIER else "barrier")
+        cause = (phase.link, phase.time) if phase.link is not None and phase.time > warp.time else None
+        self._wait(warp, op, max(warp.time, phase.time + overhead), "mbarrier" if cost.kind == Kind.MBARRIER else "barrier", cause)
 
-    def _wait(self, warp: _Warp, op: int, until: float, reason: str) -> None:
+    def _wait(self, warp: _Warp, op: int, until: float, reason: str, cause: tuple[Link, float] | None = None) -> None:
+        """``cause``: what another warp or an operation did up to a time, without which the wait would have ended before."""
         if until > warp.time:
+            track = f"warp {warp.number}"
+            if cause is not None:
+                warp.link = Link(cause[0], Span(warp.cta.number, track, reason, op, cause[1], until), cause[0].warp)
+            else:
+                warp.link = Link(warp.link, Span(warp.cta.number, track, reason, op, warp.time, until), track)
             self.stalls[reason] += until - warp.time
             self.waits[op] += until - warp.time
             if warp.cta.number < self._shown:
-                self.spans.append(Span(warp.cta.number, f"warp {warp.number}", reason, op, warp.time, until))
+                self.spans.append(Span(warp.cta.number, track, reason, op, warp.time, until))
             warp.time = until
 
-    def _arrive(self, cta: _Cta, phases: list[Hashable] | tuple[()], time: float) -> None:
+    def _arrive(self, cta: _Cta, phases: list[Hashable] | tuple[()], time: float, link: Link) -> None:
         for name in phases:
             phase = cta.phases[name]
             phase.missing -= 1
-            phase.time = max(phase.time, time)
+            if time >= phase.time:
+                phase.time, phase.link = time, link
             if phase.missing == 0:
                 for warp in phase.waiting:
                     self._released(warp, phase)
@@ -218,12 +221,18 @@ class Replay:
 
     def _exit(self, warp: _Warp) -> None:
         cta = warp.cta
-        cta.end = max(cta.end, warp.time, *warp.uncommitted.values(), *(time for group in warp.groups.values() for time in group), 0.0)
+        end = max(warp.time, *warp.uncommitted.values(), *(time for group in warp.groups.values() for time in group), 0.0)
+        if end >= cta.end:
+            op, track = warp.nodes[-1] if warp.nodes else 0, f"warp {warp.number}"
+            cta.end = end
+            cta.link = Link(warp.link, Span(cta.number, track, "end of operations", op, warp.time, end), track)
         cta.left -= 1
         if not cta.left:
             self._active.remove(cta)
             self.ends.append(cta.end)
-            heappush(self._free, cta.end)
+            if self.last is None or cta.end >= self.last.span.end:
+                self.last = cta.link
+            heappush(self._free, (cta.end, len(self.ends), cta.link))
 
     # ------------------------------------------------------------------------------------------------------- instructions
 
@@ -321,4 +330,5 @@ class Replay:
         if warp.cta.number < self._shown:
             self.spans.append(Span(warp.cta.number, track, "operation", op, begin, done))
         self._issued(warp, cost.completion, done)
-        self._arrive(warp.cta, trace.completions.get(number, ()), done)
+        link = Link(warp.link, Span(warp.cta.number, track, "operation", op, start, done), f"warp {warp.number}")
+        self._arrive(warp.cta, trace.completions.get(number, ()), done, link)

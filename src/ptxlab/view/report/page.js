@@ -8,6 +8,17 @@ const add = (parent, tag, text, cls) => {
 };
 const short = (n) => n < 1 && n > 0 ? (100 * n).toFixed(1) + " %" : n < 1e5 ? String(Math.round(n)) : n.toExponential(2);
 
+// ------------------------------------------------------------------------------------------------------------- launches
+const NOTHING = { kernel: "no launch", target: "no target", words: [], findings: [], cycles: 0, clock: 1, roofline: [], columns: [],
+  ptx: [], source: [], tracks: [], kinds: [], spans: [] };
+const chosen = Number(location.hash.slice(1)) || 0;
+const DATA = LAUNCHES[chosen] || LAUNCHES[0] || NOTHING;
+LAUNCHES.forEach((launch, at) => {
+  add(get("launches"), "option", `${at + 1}: ${launch.kernel}, ${launch.cycles.toLocaleString("en")} cycles`).selected = launch === DATA;
+});
+get("launches").hidden = LAUNCHES.length < 2;
+get("launches").addEventListener("change", (event) => { location.hash = event.target.selectedIndex; location.reload(); });
+
 // ---------------------------------------------------------------------------------------------------------------- words
 get("kernel").textContent = `${DATA.kernel} for ${DATA.target}`;
 for (const line of DATA.words) add(get("words"), "li", line);
@@ -163,5 +174,6 @@ get("whole").addEventListener("click", () => { Object.assign(view, { from: 0, to
 get("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); draw(); });
 if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.classList.add("dark");
 window.addEventListener("resize", draw);
+document.querySelector(".sides").classList.toggle("alone", !DATA.source.length);
 draw_lines();
 draw();

@@ -129,7 +129,10 @@ class Debugger(Protocol):
 
     @property
     def wanted(self) -> bool:
-        """Whether the next launch may be debugged."""
+        """Whether the next launch may be debugged, of whatever kernel."""
+
+    def stops_in(self, kernel: Kernel) -> bool:
+        """Whether the kernel says where it is to be debugged."""
 
     def __call__(self, replay: Replay, result: Result, /) -> None:
         """Debug a launch that has ended, if that is wanted."""
@@ -184,9 +187,10 @@ class Session:
         debugged = self.debugger is not None and self.debugger.wanted
         return self.settings.keep_inputs or bool(self.inspectors) or debugged
 
-    def launch_options(self) -> dict[str, Any]:
-        """Return the keyword arguments for `ptxlab.Kernel.launch`."""
-        return self.settings.keywords() | {"trace": self.trace, "keep_inputs": self.keeps_inputs}
+    def launch_options(self, kernel: Kernel) -> dict[str, Any]:
+        """Return the keyword arguments for `ptxlab.Kernel.launch` of a kernel."""
+        kept = self.keeps_inputs or (self.debugger is not None and self.debugger.stops_in(kernel))
+        return self.settings.keywords() | {"trace": self.trace, "keep_inputs": kept}
 
     def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
         """Launch a kernel with the settings, write what it prints to standard output, and record what was found.
@@ -202,7 +206,7 @@ class Session:
         if selected is None:
             return _left_out()
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
-            result = _launch(kernel, **{"device": self.device} | self.launch_options() | selected | {"progress": shown} | geometry)
+            result = _launch(kernel, **{"device": self.device} | self.launch_options(kernel) | selected | {"progress": shown} | geometry)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=tuple(arrays) or self.arrays)
         sys.stdout.write(result.stdout)
@@ -382,7 +386,7 @@ def switched(session: Session) -> Iterator[Session]:
         selected = session.select(kernel, grid, options.get("cluster", args[1] if len(args) > 1 else None))
         if selected is None:
             return _left_out()
-        result = plain(kernel, grid, *args, **session.launch_options() | selected | options)
+        result = plain(kernel, grid, *args, **session.launch_options(kernel) | selected | options)
         session.record(kernel, launch_site(), dimensions("grid", grid), result)
         return result
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.debug._execution import NEVER, Look
 from ptxlab.debug._findings import CheckFinding, check, ends_threads, is_access
-from ptxlab.debug._motion import Motion
+from ptxlab.debug._motion import Motion, interruptible
 from ptxlab.debug._points import Event, Point, refuse, warp_name
 from ptxlab.debug.views.differences import State, differences
 from ptxlab.debug.views.operands import OperandView, TileView, described_matrix, view_of, views_of_tiles
@@ -109,7 +109,6 @@ class Views(Motion):
         """
         if self._choices:
             raise refuse("G104", "the checks run in the order of a plain launch, and something else is chosen", fix="go back before it")
-        here, focus, hits = self.point.step, self.focus, self._hits
         found = check(self._replay)
         own: list[Diagnostic] = []
 
@@ -122,16 +121,16 @@ class Views(Motion):
 
         ops = frozenset(each.op.index for each in found if each.op is not None)
         ops |= {op.index for op in self.launch.program.ops if ends_threads(op)}
-        self._scan(see, Look(ops), 0, NEVER)
+        with self._elsewhere():
+            self._scan(see, Look(ops), 0, NEVER)
         reported = {(each.code, each.place) for each in own}
         found = [each for each in found if (each.finding.code, each.finding.place) not in reported]
         self.stops.found.clear()
         for each in found:
             self.stops.found.setdefault(each.step, []).append(each)
-        self._travel(here)
-        self.focus, self._hits = focus, hits
         return found
 
+    @interruptible
     def earlier_access(self) -> Stop:
         """Go back to the earlier of the two accesses that the finding here is about."""
         access = next((each.earlier for each in self.stops.found.get(self.point.step, ()) if each.earlier is not None), None)
@@ -158,7 +157,7 @@ class Views(Motion):
         try:
             yield
         finally:
-            self._travel(here, anew=True)
+            self._return_to(here, anew=True)
             self.focus, self._hits = focus, hits
 
     def _operation(self, number: int | None) -> AsyncOperation | None:

@@ -254,7 +254,7 @@ def _matrix(session: Session, words: list[str]) -> Answer:
     if not element or not set(more) <= {"k", "mn", "wgmma"}:
         raise refuse("G101", "matrix is followed by a descriptor, rows, k and an element type", fix="matrix 0x4000404000010000 128 16 f16")
     sizes = _number(descriptor), _number(rows), _number(k)
-    found = session.matrix(*sizes, element, major="mn" if "mn" in more else "k", wgmma="wgmma" in more)
+    found = session.matrix(*sizes, element, major="mn" if "mn" in more else "k", wgmma="wgmma" in more, padded="padded" in more)
     return Answer(matrix_text(found), None, found.tolist())
 
 
@@ -344,7 +344,9 @@ _LISTED = (
     Command("lanes", "NAME [TYPE]", "Show a register in all lanes, as a type; several values that it holds as a list.", _lanes),
     Command("operands", "[N]", "Show the matrices of the instruction here, or of an outstanding operation.", _operands),
     Command("tiles", "[N]", "Show the boxes that the copy here places in shared memory, or an outstanding one.", _tiles),
-    Command("matrix", "DESCRIPTOR ROWS K TYPE [mn] [wgmma]", "Show the matrix that a shared-memory descriptor describes.", _matrix),
+    Command(
+        "matrix", "DESCRIPTOR ROWS K TYPE [mn] [wgmma] [padded]", "Show the matrix that a shared-memory descriptor describes.", _matrix
+    ),
     Command("written", _VALUE, "Go back to behind what has last changed a value.", _written),
     Command("diff", "N", "Show what differs here from point N.", lambda session, words: _rows(session.differences(_which(words)))),
     Command("operations", "", "List outstanding asynchronous operations.", lambda session, words: _rows(session.operations())),

@@ -65,7 +65,9 @@ class Views(Motion):
 
         return self._ahead(take, lambda point, product: None, "copies no box to shared memory")
 
-    def matrix(self, descriptor: int, rows: int, k: int, element: str, major: Major = "k", wgmma: bool = False) -> NDArray[Any]:
+    def matrix(
+        self, descriptor: int, rows: int, k: int, element: str, major: Major = "k", wgmma: bool = False, padded: bool = False
+    ) -> NDArray[Any]:
         """The matrix [rows, k] that an instruction would read through a shared-memory descriptor in the chosen CTA, as numbers.
 
         Parameters
@@ -75,8 +77,9 @@ class Views(Motion):
         element : the element type: ``f16``, ``e4m3``
         major : ``"k"``, or ``"mn"`` for a transposed matrix
         wgmma : a descriptor of wgmma, not of tcgen05
+        padded : 4-bit elements as ``kind::f8f6f4`` takes them: 16 of them in 16 bytes, the first 8 of which are used
         """
-        return described_matrix(self._cta(), descriptor, rows, k, element, major, wgmma)
+        return described_matrix(self._cta(), descriptor, rows, k, element, major, wgmma, padded)
 
     def written(self, watch: Callable[[], object]) -> Stop:
         """Go back to behind the last instruction or operation that has changed a value.

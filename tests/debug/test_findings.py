@@ -112,6 +112,50 @@ def test_breakpoint_in_a_script_opens_the_debugger_at_the_next_launch(tmp_path: 
     assert shown.endswith("sum 16256.0\n")
 
 
+KERNELS = """
+import torch, triton, triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+@triton.jit
+def incremented(v):
+    breakpoint()
+    return v + 1
+
+@triton.jit
+def odd(y):
+    i = tl.arange(0, 32)
+    if tl.program_id(0) == 1:
+        tl.store(y + i, incremented(i))
+
+@gluon.jit
+def even(y):
+    if gl.program_id(0) == 2:
+        breakpoint()
+    i = gl.arange(0, 32, layout=gl.BlockedLayout([1], [32], [1], [0]))
+    gl.store(y + 32 + i, i)
+
+y = torch.zeros(64, dtype=torch.int32, device="cuda")
+for launch in range(2):
+    odd[(3,)](y, num_warps=1)
+even[(2,)](y, num_warps=1)
+even[(3,)](y, num_warps=1)
+print("sum", y.sum().item())
+"""
+
+
+@pytest.mark.compiler
+def test_breakpoint_in_a_kernel_opens_the_debugger_where_the_kernel_reaches_it(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(KERNELS)
+    shown = executed(tmp_path, tmp_path / "script.py", "registers\ncontinue\n")
+    found = re.findall(
+        r"^breakpoint 1, point \d+\n  CTA (\(.*?\)) warp 0 .*\n.*pmevent 15.*\n  source: .*script.py:(\d+):\d+$", shown, re.MULTILINE
+    )
+    assert found == [("(1, 0, 0)", "8"), ("(1, 0, 0)", "8"), ("(2, 0, 0)", "20")]
+    assert shown.count("ended, point") == 3
+    assert shown.endswith("sum 1024\n")
+
+
 @pytest.mark.compiler
 def test_debug_on_finding_in_a_script(tmp_path: Path) -> None:
     shown = executed(tmp_path, EXAMPLE, "earlier\nmemory shared 0x400 4 f32\nexpect %tid.x == 0\n", "--debug-on-finding")

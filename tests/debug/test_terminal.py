@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("textual")
 
+from textual.events import Key
 from textual.widgets import Input, Static
 
 from ptxlab.debug import Session
@@ -53,6 +54,27 @@ def test_panes_and_keys() -> None:
             await pilot.press("enter")
             await pilot.pause()
             assert "there is no command 'frobnicate'" in shown(app, "answer")
+
+    with Session(prepared(LOOP, 64)) as session:
+        asyncio.run(use(session))
+
+
+def test_what_is_typed_fast_is_executed_in_order() -> None:
+    """All keys lie in the queue before the first command is executed."""
+
+    async def use(session: Session) -> None:
+        app = DebuggerApp(session)
+        async with app.run_test(size=(140, 45)) as pilot:
+            await pilot.pause()
+            done: list[str] = []
+            execute = app._console.execute
+            app._console.execute = lambda text: (done.append(text), execute(text))[1]  # type: ignore[method-assign]
+            for key in (*"step 2", "enter", "f7", *"any", "enter", "f8"):
+                app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
+            await pilot.pause()
+            await pilot.pause()
+            assert done == ["step 2", "step", "any", "back"]
+            assert app.query_one(Input).value == ""
 
     with Session(prepared(LOOP, 64)) as session:
         asyncio.run(use(session))

@@ -105,6 +105,8 @@ def test_a_descriptor_is_shown_as_the_matrix_that_the_instruction_takes() -> Non
         for raw, rows, k, element in ((raws[0], 128, 32, "f13"), (raws[0], 1 << 14, 32, "s8")):
             with pytest.raises(DebugError):
                 session.matrix(raw, rows, k, element)
+        with pytest.raises(DebugError, match="only elements of 4 bits can be padded"):
+            session.matrix(raws[0], 128, 32, "s8", padded=True)
 
 
 def test_a_box_holds_what_the_copy_places() -> None:

@@ -17,13 +17,15 @@ from ptxlab.campaign.launchable import read_launchable
 from ptxlab.cli._output import JSON, findings, launch_options, refusing
 from ptxlab.debug import Answer, Console, DebugError, Session
 from ptxlab.diagnostics import Diagnostic, render_report
-from ptxlab.machine import Replay, Result
+from ptxlab.machine import Kernel, Replay, Result
 from ptxlab.machine.launch.options import LaunchOptions
 
 __all__ = ["LaunchDebugger", "debug"]
 
 _PROMPT = "(ptxlab) "
 _EXPECTATION = "G105"
+BREAKPOINT = "pmevent"
+"""The instruction that ``breakpoint()`` in a kernel becomes."""
 
 
 @click.command()
@@ -118,7 +120,9 @@ def serve(launch_file: Path | None, options: dict[str, str], port: int | None) -
 
 
 class LaunchDebugger:
-    """Debugs launches of a program: the one after each call of ``breakpoint()``, and with ``on_finding`` those with findings.
+    """Debugs launches of a program: the one after each call of ``breakpoint()``, and those whose kernels reach one.
+
+    With ``on_finding`` it also debugs those with findings.
 
     Parameters
     ----------
@@ -132,21 +136,31 @@ class LaunchDebugger:
 
     @property
     def wanted(self) -> bool:
-        """Whether the next launch may be debugged."""
+        """Whether the next launch may be debugged, of whatever kernel."""
         return self._asked or self._on_finding
+
+    def stops_in(self, kernel: Kernel) -> bool:
+        """Whether a kernel calls ``breakpoint()``."""
+        return any(op.opcode == BREAKPOINT for op in kernel.program.ops)
 
     def ask(self, *arguments: object, **named: object) -> None:
         """Debug the next launch: what ``breakpoint()`` does."""
         self._asked = True
 
     def __call__(self, replay: Replay, result: Result) -> None:
-        """Debug a launch that has ended, from its start or from its first finding."""
+        """Debug a launch that has ended, from its start, its first finding, or where it first reaches a ``breakpoint()``."""
         found = self._on_finding and findings(result.diagnostics) > 0
-        if found or self._asked:
+        reaches = self.stops_in(replay.kernel)
+        if not (found or reaches or self._asked):
+            return
+        with Session(replay) as session:
+            if reaches:
+                session.break_at("instruction", BREAKPOINT)
+            if not found and not self._asked and not session.run().breakpoints:
+                return
             self._asked = False
-            with Session(replay) as session:
-                first = ("check", "continue") if found else ("where",)
-                _Runner(Console(session), None, bool(self._files)).run(self._files, first)
+            first = ("check", "continue") if found else ("where",)
+            _Runner(Console(session), None, bool(self._files)).run(self._files, first)
 
 
 class _Runner:

@@ -100,7 +100,8 @@ def exec_(
     """Run a Python script or a native program whose kernels execute in ptxlab.
 
     A native program must be linked with the shared runtime library (nvcc -cudart shared). ARGUMENTS are the script's own. Each option may
-    also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on. breakpoint() in the script opens the debugger at its next launch.
+    also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on. breakpoint() in the script opens the debugger at its next launch, and
+    breakpoint() in a Triton kernel where the kernel reaches it.
 
     Exit status: 0 clean, 1 findings or an exception in the script, 2 wrong use; else what the script exits with.
     """

@@ -233,6 +233,12 @@ def _list(session: Session, words: list[str]) -> Answer:
     return Answer("\n".join(f"{'>' if n == mark else ' '}{n:5} {text}" for n, text in rows), None, dict(rows))
 
 
+def _variables(session: Session, words: list[str]) -> Answer:
+    found = session.variables()
+    lines = [f"{each['type']} {each['name']} = {'no value' if each['value'] is None else each['value']}" for each in found]
+    return Answer("\n".join(lines) or "the PTX names no source variables here", None, found)
+
+
 def _check(session: Session, words: list[str]) -> Answer:
     found = session.check()
     lines = [f"point {each.step if each.step >= 0 else 'unknown'}\n{each.finding}" for each in found]
@@ -251,10 +257,10 @@ def _tiles(session: Session, words: list[str]) -> Answer:
 
 def _matrix(session: Session, words: list[str]) -> Answer:
     descriptor, rows, k, element, *more = [*words, *[""] * 4][: max(len(words), 4)]
-    if not element or not set(more) <= {"k", "mn", "wgmma"}:
+    if not element or not set(more) <= {"k", "mn", "wgmma", "padded"}:
         raise refuse("G101", "matrix is followed by a descriptor, rows, k and an element type", fix="matrix 0x4000404000010000 128 16 f16")
     sizes = _number(descriptor), _number(rows), _number(k)
-    found = session.matrix(*sizes, element, major="mn" if "mn" in more else "k", wgmma="wgmma" in more)
+    found = session.matrix(*sizes, element, major="mn" if "mn" in more else "k", wgmma="wgmma" in more, padded="padded" in more)
     return Answer(matrix_text(found), None, found.tolist())
 
 
@@ -337,6 +343,7 @@ _LISTED = (
     Command("registers", "[NAME ...]", "Show registers of the thread; JSON has all lanes.", _registers),
     Command("special", "[NAME ...]", "Show special registers of the thread; JSON has all lanes.", _special),
     Command("print", "EXPRESSION", "Compute with registers of the thread.", _print),
+    Command("variables", "", "Show the source variables of the thread, if the PTX has debug information.", _variables),
     Command("expect", "EXPRESSION", "Fail if the expression is not true.", _expect),
     Command("memory", "global|shared|local|param ADDRESS [COUNT [TYPE]]", "Show memory; variables have names.", _memory),
     Command("tensor", "LANE COLUMN [LANES COLUMNS] [TYPE]", "Show tensor memory, a line for each lane.", _tensor),
@@ -344,7 +351,9 @@ _LISTED = (
     Command("lanes", "NAME [TYPE]", "Show a register in all lanes, as a type; several values that it holds as a list.", _lanes),
     Command("operands", "[N]", "Show the matrices of the instruction here, or of an outstanding operation.", _operands),
     Command("tiles", "[N]", "Show the boxes that the copy here places in shared memory, or an outstanding one.", _tiles),
-    Command("matrix", "DESCRIPTOR ROWS K TYPE [mn] [wgmma]", "Show the matrix that a shared-memory descriptor describes.", _matrix),
+    Command(
+        "matrix", "DESCRIPTOR ROWS K TYPE [mn] [wgmma] [padded]", "Show the matrix that a shared-memory descriptor describes.", _matrix
+    ),
     Command("written", _VALUE, "Go back to behind what has last changed a value.", _written),
     Command("diff", "N", "Show what differs here from point N.", lambda session, words: _rows(session.differences(_which(words)))),
     Command("operations", "", "List outstanding asynchronous operations.", lambda session, words: _rows(session.operations())),

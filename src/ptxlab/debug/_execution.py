@@ -149,9 +149,9 @@ class Execution(OrderObserver):
         self._back_to, self.result = snapshot, None
         return self.advance(decide, look)
 
-    def interrupt(self) -> None:
-        """Stand still at the next point."""
-        self._interrupted = True
+    def interrupt(self, wanted: bool = True) -> None:
+        """Stand still at the next point, or no longer if that has come too late."""
+        self._interrupted = wanted
 
     def close(self) -> None:
         """Give the execution up."""
@@ -166,6 +166,7 @@ class Execution(OrderObserver):
         except KeyboardInterrupt:
             self._interrupted = True
             self._stopped.acquire()
+            self._interrupted = False
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -213,7 +214,6 @@ class Execution(OrderObserver):
         snapshot.restore()
         vars(self).update(snapshot.attributes)
         self._back_to = None
-        self._interrupted = False
         self._changed(self, self.author)
         self._changes = []
 

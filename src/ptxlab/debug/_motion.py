@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import wraps
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ptxlab.debug._execution import Execution, Look
 from ptxlab.debug._inspection import Focus, Inspection
-from ptxlab.debug._points import Choice, DebugError, Event, Point, Position, WarpName, refuse, warp_name
+from ptxlab.debug._points import Choice, DebugError, Event, Interrupted, Point, Position, WarpName, refuse, warp_name
 from ptxlab.debug._report import Stop, describe
 from ptxlab.debug._stepper import Stepper
 from ptxlab.debug._stops import Breakpoint, Stops
@@ -31,10 +32,43 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.result import Result
 
-__all__ = ["Motion"]
+__all__ = ["Motion", "interruptible"]
 
 _BARRIERS = (CtaBarrier, ClusterArrive, ClusterWait, MbarrierArrive, MbarrierTransactions, MbarrierWait, WaitGroup)
 _ASYNCHRONOUS = (Asynchronous, CommitGroup, CompletionArrival)
+
+
+_PIECE = 400
+"""Instructions of a thread among which the begin of a line is looked for."""
+
+P = ParamSpec("P")
+M = TypeVar("M", bound="Motion")
+
+
+def interruptible(move: Callable[Concatenate[M, P], Stop]) -> Callable[Concatenate[M, P], Stop]:
+    """Let a motion to an earlier point end where it began if it is interrupted."""
+
+    @wraps(move)
+    def moved(session: M, /, *args: P.args, **named: P.kwargs) -> Stop:
+        here, focus, hits = session.point.step, session.focus, session._hits
+        try:
+            return move(session, *args, **named)
+        except Interrupted:
+            session._return_to(here)
+            session.focus, session._hits = focus, hits
+            return replace(session.where(), reason="interrupted", breakpoints=(), changes=())
+
+    return moved
+
+
+def _pieces(runs: list[tuple[int, int]]) -> Iterator[int]:
+    """The points at which pieces of the instructions of a thread begin, the last first."""
+    count = 0
+    for first, many in reversed(runs):
+        count += many
+        if count >= _PIECE:
+            count = 0
+            yield first
 
 
 class Motion(Inspection):
@@ -63,6 +97,7 @@ class Motion(Inspection):
         """The result of the launch, at its end."""
         return self._execution.result
 
+    @interruptible
     def go_to(self, position: Position) -> Stop:
         """Go to a position, perhaps of another session with the same launch."""
         options = self._replay.options
@@ -77,7 +112,7 @@ class Motion(Inspection):
                 raise refuse("G104", f"the launch has no point {position.step}; it ends at {self.point.step}")
         except DebugError:
             self._choose_all(before)
-            self._travel(here, anew=True)
+            self._return_to(here, anew=True)
             raise
         return self._stop("position")
 
@@ -107,8 +142,20 @@ class Motion(Inspection):
                 execution.go_back(snapshot, decide, look)
             elif execution.point.step < until:
                 execution.advance(decide, look)
+            else:
+                continue
             anew = False
+            if self.point.interrupted:
+                raise Interrupted
         self._look_at(self.point)
+
+    def _return_to(self, step: int, anew: bool = False) -> None:
+        """Go to a point, also if that is interrupted."""
+        while True:
+            try:
+                return self._travel(step, anew)
+            except Interrupted:
+                anew = False
 
     def _look_at(self, point: Point) -> None:
         """Choose a thread that executes next; the one that is chosen, if it does."""
@@ -149,7 +196,7 @@ class Motion(Inspection):
                 look = look._replace(ops=look.ops | self.stops.places, crossed=cross if self.stops.watching else None)
             self._execution.advance(decide, look)
             if crossed:
-                self._travel(crossed.pop() - 1)
+                self._return_to(crossed.pop() - 1)
                 self._execution.advance(decide, Look())
         self._look_at(self.point)
         return self._stop(reason)
@@ -270,6 +317,8 @@ class Motion(Inspection):
             see(self.point)
             ops = None if look.ops is None else look.ops | self.stops.places
             self._execution.advance(decide, look._replace(ops=ops, until=end))
+            if self.point.interrupted:
+                raise Interrupted
 
     def _back_to(self, step: int | None, reason: str) -> Stop:
         """Go to an earlier point; to the start if there is none that is wanted."""
@@ -282,6 +331,7 @@ class Motion(Inspection):
         firsts = [each.step + 1 for each in self._execution.snapshots.taken if each.step + 1 < here]
         return list(pairwise([*firsts, here]))[::-1]
 
+    @interruptible
     def step_back(self, count: int = 1) -> Stop:
         """Undo instructions of the chosen thread."""
         name, lane = self._focused
@@ -303,28 +353,31 @@ class Motion(Inspection):
                 break
         return self._back_to(found[-count] if len(found) >= count else None, "step")
 
+    @interruptible
     def step_any_back(self, count: int = 1) -> Stop:
         """Go back by points."""
         self._travel(max(self.point.step - count, 0))
         return self._stop("step" if self.point.step else "start")
 
+    @interruptible
     def step_line_back(self) -> Stop:
         """Go back to where the chosen thread began its line, or the line before."""
         name, lane = self._focused
         here = self.point.step
         for first, end in self._stretches():
-            runs: list[int] = []
-            """The points from which on compiled code has executed the thread."""
+            runs: list[tuple[int, int]] = []
+            """The points from which on compiled code has executed the thread, and how many they are."""
 
-            def passed(first: int, many: int, warp: WarpName, lanes: int, runs: list[int] = runs) -> None:
+            def passed(first: int, many: int, warp: WarpName, lanes: int, runs: list[tuple[int, int]] = runs) -> None:
                 if warp == name and lanes >> lane & 1:
-                    runs.append(first)
+                    runs.append((first, many))
 
             self._scan(lambda point: None, Look(frozenset(), passed=passed), first, end)
-            for start in (*(runs[-reach] for reach in (1, 4, 16, 64, 256) if reach <= len(runs)), first):
+            for start in (*_pieces(runs), first):
                 begins = self._line_begins(start, here)
                 if begins:
                     return self._back_to(begins[-1], "step")
+                here = start + 1
         return self._back_to(None, "step")
 
     def _line_begins(self, first: int, end: int) -> list[int]:
@@ -342,6 +395,7 @@ class Motion(Inspection):
         self._scan(see, Look(frozenset(), self._focused), first, end)
         return found
 
+    @interruptible
     def run_back(self) -> Stop:
         """Go back to the last breakpoint, watchpoint or error, or to the start."""
         found: list[int] = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Author", "Change", "Choice", "DebugError", "Event", "Point", "Position", "WarpName", "refuse", "warp_name"]
+__all__ = ["Author", "Change", "Choice", "DebugError", "Event", "Interrupted", "Point", "Position", "WarpName", "refuse", "warp_name"]
 
 WarpName = tuple[tuple[int, int, int], int]
 """The coordinates of a CTA, and the number of a warp in it."""
@@ -145,6 +145,13 @@ class Position:
 
 class DebugError(PtxlabError):
     """A request that the debugger refuses; the session stays as it is."""
+
+
+class Interrupted(DebugError):
+    """A motion to an earlier point was interrupted on its way."""
+
+    def __init__(self) -> None:
+        super().__init__(diagnose("G104", "the motion was interrupted; the launch stands where it stood"))
 
 
 def refuse(code: str, message: str, fix: str = "") -> DebugError:

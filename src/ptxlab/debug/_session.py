@@ -80,9 +80,12 @@ class Session(Views):
         """End the session."""
         self._execution.close()
 
-    def interrupt(self) -> None:
-        """Let the launch stand still at its next point; for another thread, while it moves."""
-        self._execution.interrupt()
+    def interrupt(self, wanted: bool = True) -> None:
+        """Let the launch stand still at its next point; for another thread, while it moves.
+
+        On its way to an earlier point it comes back to where it stood. ``wanted=False`` takes back what has come after the motion.
+        """
+        self._execution.interrupt(wanted)
 
     # -------------------------------------------------------------------------------------------------------------- choices
 
@@ -164,7 +167,7 @@ class Session(Views):
         if hits > 1 and self.point.step:
             focus = self.focus
             self._execution.snapshots.forget_from(0)
-            self._travel(self.point.step, anew=True)
+            self._return_to(self.point.step, anew=True)
             self.focus = focus
         return made
 

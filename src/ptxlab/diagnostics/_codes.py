@@ -358,6 +358,7 @@ _CODES = (
     CodeInfo("I307", "note", "the program asks for a CUDA device; CPU memory is used"),
     CodeInfo("I308", "error", "torch was imported before its CUDA device was installed"),
     CodeInfo("I309", "error", "a function of torch.cuda that CPU tensors cannot have"),
+    CodeInfo("I310", "error", "a kernel calls breakpoint(), and no debugger is there"),
     CodeInfo("I401", "error", "a kernel of which there is only machine code"),
     CodeInfo("I402", "error", "an image of a module that cannot be read"),
     CodeInfo("I403", "error", "an image that holds nothing for the device"),

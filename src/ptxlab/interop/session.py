@@ -131,7 +131,10 @@ class Debugger(Protocol):
 
     @property
     def wanted(self) -> bool:
-        """Whether the next launch may be debugged."""
+        """Whether the next launch may be debugged, of whatever kernel."""
+
+    def stops_in(self, kernel: Kernel) -> bool:
+        """Whether the kernel says where it is to be debugged."""
 
     def __call__(self, replay: Replay, result: Result, /) -> None:
         """Debug a launch that has ended, if that is wanted."""
@@ -195,10 +198,10 @@ class Session:
         """The time of the device: that of the simulation, or what its launches would take."""
         return self.estimated * 1e-9 if self.settings.estimate_time else time.perf_counter()
 
-    def launch_options(self) -> dict[str, Any]:
-        """Return the keyword arguments for `ptxlab.Kernel.launch`."""
-        more = {"trace": self.trace, "keep_inputs": self.keeps_inputs, "profile": self._counts}
-        return self.settings.keywords() | more
+    def launch_options(self, kernel: Kernel) -> dict[str, Any]:
+        """Return the keyword arguments for `ptxlab.Kernel.launch` of a kernel."""
+        kept = self.keeps_inputs or (self.debugger is not None and self.debugger.stops_in(kernel))
+        return self.settings.keywords() | {"trace": self.trace, "keep_inputs": kept, "profile": self._counts}
 
     @property
     def _counts(self) -> bool:
@@ -226,7 +229,7 @@ class Session:
         if selected is None:
             return _left_out()
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
-            result = _launch(kernel, **{"device": self.device} | self.launch_options() | selected | {"progress": shown} | geometry)
+            result = _launch(kernel, **{"device": self.device} | self.launch_options(kernel) | selected | {"progress": shown} | geometry)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=self.arrays)
         sys.stdout.write(result.stdout)
@@ -394,7 +397,7 @@ def switched(session: Session) -> Iterator[Session]:
         selected = session.select(kernel, grid, options.get("cluster", args[1] if len(args) > 1 else None))
         if selected is None:
             return _left_out()
-        result = plain(kernel, grid, *args, **session.launch_options() | selected | options)
+        result = plain(kernel, grid, *args, **session.launch_options(kernel) | selected | options)
         session.record(kernel, launch_site(), dimensions("grid", grid), result)
         return result
 

@@ -61,6 +61,14 @@ def check(seed: int, count: int) -> int:
     return followed
 
 
+@pytest.mark.parametrize("address", [0x3FFF0, 0x3FFF4, 0x3FFFC, 0x40000])
+def test_a_store_at_the_end_of_the_shared_memory_that_is_followed(address: int) -> None:
+    store = "    st.shared.v4.b32 [%r3], {%r4, %r4, %r4, %r4};"
+    text = base_text("wgmma")
+    assert text.count(store) == 1
+    lint_module(text.replace(store, f"    mov.u32 %r3, {address};\n{store}"), "kernel.ptx", None, None)
+
+
 def test_mutated_kernels() -> None:
     assert check(1, 100) > 10
 

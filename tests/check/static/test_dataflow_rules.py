@@ -65,6 +65,63 @@ def test_kernels_of_the_repository_have_no_findings(name: str) -> None:
     assert {(d.code, d.message) for d in found if d.severity != "note" and d.code not in allowed} == set()
 
 
+ARRIVALS = """
+.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .pred %p<4>;
+  .reg .b32 %r<4>;
+  .shared .align 8 .b64 bar;
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, bar;
+  setp.eq.u32 %p0, %r0, 0;
+  @%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+  bar.sync 0;
+FIRST
+  mov.u32 %r2, 0;
+WAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0;
+  END
+MORE:
+  @%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, 3;
+  @%p2 bra MORE;
+  ret;
+}
+"""
+ARRIVE = "  @%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];"
+
+
+def waiting(first: str, end: str, block: int = 32) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """What lint finds, and the codes of errors of a run."""
+    text = ARRIVALS.replace("FIRST", first).replace("END", end)
+    lint = [
+        (d.code, d.severity, d.place.line) for d in lint_module(text, "k.ptx", None, None) if d.place is not None and d.severity != "note"
+    ]
+    result = ptxlab.loads(text).kernel().launch(block=block, args=[0], max_instructions=10_000)
+    return lint, [d.code for d in result.diagnostics if d.severity == "error"]
+
+
+@pytest.mark.parametrize("end", ["@!%p1 bra WAIT;", "@%p1 bra MORE;\n  bra WAIT;"])
+def test_arrivals_that_stand_behind_the_wait_for_them(end: str) -> None:
+    """All that arrives on the mbarrier is executed by threads that have passed the wait for its first phase."""
+    assert waiting("", end) == ([("H601", "error", 18)], ["H601"])
+    assert waiting(ARRIVE, end) == ([], [])
+
+
+def test_a_wait_that_is_not_repeated_lets_threads_pass() -> None:
+    assert waiting("", "@!%p1 bra MORE;") == ([], [])
+
+
+def test_an_arrival_before_the_wait_in_other_threads() -> None:
+    """Only the second warp arrives, and does not wait before."""
+    first = "  setp.lt.u32 %p3, %r0, 32;\n  mov.u32 %r2, 0;\n  setp.eq.u32 %p0, %r0, 32;\n  @!%p3 bra MORE;"
+    assert waiting(first, "@!%p1 bra WAIT;", block=64) == ([], [])
+
+
 def test_the_data_flow_can_be_left_out() -> None:
     text = next(mistake.text for mistake in MISTAKES if mistake.name == "never released")
     assert "T605" in {d.code for d in ptxlab.lint(text)}

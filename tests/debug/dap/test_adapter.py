@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,32 @@ def test_pause_while_the_launch_moves() -> None:
         client.send("pause", threadId=1)
         assert client.event("stopped")["reason"] == "pause"
         assert client.answer()["command"] == "pause"
+
+
+def where(client: Editor) -> int:
+    """The point at which the launch stands; the console tells it as another stop."""
+    text = client.ask("evaluate", expression="where", context="repl")["result"]
+    client.event("stopped")
+    return int(text.split("\n")[0].partition("point ")[2])
+
+
+def test_pause_on_the_way_back() -> None:
+    """The launch comes back to where it stood, and moves again."""
+    text = LOOP.replace("%r2, 5", "%r2, 100000000")
+    with editor(prepared(text)) as client:
+        client.start()
+        client.ask("continue", threadId=1)
+        time.sleep(1)
+        client.ask("pause", threadId=1)
+        client.event("stopped")
+        here = where(client)
+        client.ask("reverseContinue", threadId=1)
+        client.ask("pause", threadId=1)
+        assert client.event("stopped")["reason"] == "pause"
+        assert where(client) == here > 0
+        client.ask("reverseContinue", threadId=1)
+        assert client.event("stopped")["reason"] == "entry"
+        assert where(client) == 0
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -97,19 +97,23 @@ class Names:
 
 def _shape(operand: ptx.Operand, names: Names) -> Hashable:
     """All of an operand that a finding may depend on: of a name what it stands for."""
-    match operand:
-        case ptx.Name(text):
-            return names(text) or text
-        case ptx.Float(_, width):
-            return ptx.Float, width
-        case ptx.Memory(base, offset, extra, unified):
-            return ptx.Memory, _shape(base, names), offset != 0, unified, *[_shape(item, names) for item in extra]
-        case ptx.Vector(items) | ptx.Arguments(items):
-            return type(operand), len(set(items)) == len(items), *[_shape(item, names) for item in items]
-        case ptx.Pair(first, second):
-            return ptx.Pair, _shape(first, names), _shape(second, names)
-        case ptx.Offset(base) | ptx.Not(base) | ptx.Negative(base):
-            return type(operand), _shape(base, names)
+    if isinstance(operand, ptx.Name):
+        return names(operand.text) or operand.text
+    kind = type(operand)
+    if isinstance(operand, ptx.Memory):
+        shapes = [_shape(item, names) for item in operand.extra] if operand.extra else ()
+        return kind, _shape(operand.base, names), operand.offset != 0, operand.unified, *shapes
+    if isinstance(operand, ptx.Vector | ptx.Arguments):
+        items = operand.items
+        return kind, len(set(items)) == len(items), *[_shape(item, names) for item in items]
+    if isinstance(operand, ptx.Float):
+        return kind, operand.width
+    if isinstance(operand, ptx.Pair):
+        return kind, _shape(operand.first, names), _shape(operand.second, names)
+    if isinstance(operand, ptx.Offset):
+        return kind, _shape(operand.base, names)
+    if isinstance(operand, ptx.Not | ptx.Negative):
+        return kind, _shape(operand.operand, names)
     return operand
 
 

@@ -71,7 +71,8 @@ class Adapter:
         self._stopped: Stop | None = None
         self._checks = False
         self._moves_on = False
-        """Whether the launch goes forward, or will when the answer is sent."""
+        """Whether the launch moves, or will when the answer is sent."""
+        self._interrupting = threading.Lock()
 
     def serve(self) -> None:
         """Answer requests until the editor disconnects."""
@@ -99,8 +100,9 @@ class Adapter:
                 continue
             except (OSError, ValueError):
                 message = None
-            if (message is None or message.get("command") in ("pause", "disconnect", "terminate")) and self._moves_on:
-                self.session.interrupt()
+            with self._interrupting:
+                if (message is None or message.get("command") in ("pause", "disconnect", "terminate")) and self._moves_on:
+                    self.session.interrupt()
             self._requests.put(message)
             if message is None:
                 return
@@ -187,8 +189,8 @@ class Adapter:
 
     # -------------------------------------------------------------------------------------------------------------- motion
 
-    def _move(self, move: Callable[[], Stop], forward: bool = True) -> None:
-        """Move behind the answer, and tell where the launch has stopped; ``pause`` ends motion forward."""
+    def _move(self, move: Callable[[], Stop]) -> None:
+        """Move behind the answer, and tell where the launch has stopped; ``pause`` ends the motion."""
         session = self.session
         if session.result is not None and move == session.run:
             self._after.append(self._tell_end)
@@ -200,10 +202,12 @@ class Adapter:
             except PtxlabError as error:
                 self._event("output", category="stderr", output=f"{error.diagnostics[0].message}\n")
                 stop = session.where()
-            self._moves_on = False
+            with self._interrupting:
+                self._moves_on = False
+                session.interrupt(False)
             self._tell(stop)
 
-        self._moves_on = forward
+        self._moves_on = True
         self._after.append(moved)
 
     def _tell(self, stop: Stop, reason: str | None = None) -> None:
@@ -250,9 +254,9 @@ class Adapter:
             live = warp.live or warp.threads
             session.choose_thread(name[0], name[1], (live & -live).bit_length() - 1)
 
-    def _steps(self, arguments: Arguments, line: Callable[[], Stop], instruction: Callable[[], Stop], forward: bool = True) -> None:
+    def _steps(self, arguments: Arguments, line: Callable[[], Stop], instruction: Callable[[], Stop]) -> None:
         self._look_at_thread(arguments)
-        self._move(instruction if arguments.get("granularity") == "instruction" else line, forward)
+        self._move(instruction if arguments.get("granularity") == "instruction" else line)
 
     def continue_(self, arguments: Arguments) -> dict[str, Any]:
         """Go on."""
@@ -261,7 +265,7 @@ class Adapter:
 
     def reverse_continue(self, arguments: Arguments) -> None:
         """Go back to the last stop."""
-        self._move(self.session.run_back, forward=False)
+        self._move(self.session.run_back)
 
     def next(self, arguments: Arguments) -> None:
         """The next line, or instruction, over calls."""
@@ -277,7 +281,7 @@ class Adapter:
 
     def step_back(self, arguments: Arguments) -> None:
         """The line, or the instruction, before."""
-        self._steps(arguments, self.session.step_line_back, self.session.step_back, forward=False)
+        self._steps(arguments, self.session.step_line_back, self.session.step_back)
 
     def pause(self, arguments: Arguments) -> None:
         """Nothing more to do: the launch has been interrupted, if it was moving."""

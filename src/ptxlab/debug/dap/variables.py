@@ -37,6 +37,7 @@ class Variables:
 
         session = self._session
         return [
+            *([scope("Locals", self._locals) | {"presentationHint": "locals"}] if session.variables() else []),
             scope("Registers", self._registers) | {"presentationHint": "registers"},
             scope("Special registers", lambda: [_row(n, values[session.focus.lane]) for n, values in session.special().items()]),
             scope("Barriers", lambda: [self._record(f"{each['kind']} {i}", each) for i, each in enumerate(session.barriers())]),
@@ -61,6 +62,12 @@ class Variables:
         return len(self._shown)
 
     # -------------------------------------------------------------------------------------------------------------- values
+
+    def _locals(self) -> Rows:
+        return [
+            self._value(each["name"], "no value" if each["value"] is None else each["value"]) | {"type": each["type"]}
+            for each in self._session.variables()
+        ]
 
     def _registers(self) -> Rows:
         return [self._register(each) for each in self._session.registers()]

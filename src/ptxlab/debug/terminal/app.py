@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.events import Key
 from textual.widgets import Footer, Input, Static
 
 from ptxlab.debug._commands import Console
@@ -17,8 +18,30 @@ from ptxlab.debug.terminal import panes
 
 __all__ = ["DebuggerApp"]
 
+_KEYS = {"f5": "continue", "f6": "continue-back", "f7": "step", "f8": "back", "f9": "line", "f10": "line-back"}
+_NAMES = {"continue-back": "back to stop", "back": "step back", "line-back": "line back"}
+"""What the last line calls commands whose own names say less."""
 _MOST_LINES = 5
 """Lines of the answer to a command."""
+
+
+class _Commands(Input):
+    """The line for commands: what is typed next neither overtakes a command nor is lost with it."""
+
+    def __init__(self, execute: Callable[[str], None]) -> None:
+        super().__init__(placeholder="a command: help lists them; show MEMORY ADDRESS chooses what the memory pane shows")
+        self._execute = execute
+
+    async def _on_key(self, event: Key) -> None:
+        command = _KEYS.get(event.key)
+        if event.key == "enter":
+            command, self.value = self.value, ""
+        if command is None:
+            await super()._on_key(event)
+        else:
+            event.stop()
+            event.prevent_default()
+            self._execute(command)
 
 
 class DebuggerApp(App[None]):
@@ -36,12 +59,7 @@ class DebuggerApp(App[None]):
     #right { width: 45%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f5", "command('continue')", "continue", priority=True),
-        Binding("f6", "command('continue-back')", "back to stop", priority=True),
-        Binding("f7", "command('step')", "step", priority=True),
-        Binding("f8", "command('back')", "step back", priority=True),
-        Binding("f9", "command('line')", "line", priority=True),
-        Binding("f10", "command('line-back')", "line back", priority=True),
+        *(Binding(key, f"command('{command}')", _NAMES.get(command, command)) for key, command in _KEYS.items()),
         Binding("ctrl+q", "quit", "quit", priority=True),
     ]
 
@@ -63,7 +81,7 @@ class DebuggerApp(App[None]):
                 yield _pane("memory", "memory")
         yield _pane("timeline", "timeline")
         yield _pane("answer", "answer")
-        yield Input(placeholder="a command: help lists them; show MEMORY ADDRESS chooses what the memory pane shows")
+        yield _Commands(self.action_command)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -74,11 +92,6 @@ class DebuggerApp(App[None]):
     def on_resize(self) -> None:
         """Fill the panes anew."""
         self.call_after_refresh(self._show)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Execute a command that has been typed."""
-        event.input.value = ""
-        self.action_command(event.value)
 
     def action_command(self, text: str) -> None:
         """Execute a command, and show its answer."""

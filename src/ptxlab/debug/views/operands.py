@@ -151,14 +151,16 @@ def _codes(held: NDArray[np.uint8], bits: int) -> NDArray[Any]:
     return held.view(f"u{bits // 8}")
 
 
-def described_matrix(cta: CtaState, raw: int, rows: int, k: int, element: str, major: Major, wgmma: bool) -> NDArray[Any]:
+def described_matrix(cta: CtaState, raw: int, rows: int, k: int, element: str, major: Major, wgmma: bool, padded: bool) -> NDArray[Any]:
     """The matrix that an instruction would read through a descriptor from the shared memory of a CTA, as numbers."""
     if element not in FORMATS:
         raise refuse("G103", f"there is no element type {element}", fix=f"element types are {', '.join(sorted(FORMATS))}")
     bits = FORMATS[element].bits
     try:
         descriptor = (WgmmaDescriptor if wgmma else SharedMemoryDescriptor).decode(raw)
-        places = operand_addresses(descriptor, rows, k, bits, major)
+        if padded and bits != 4:
+            raise LayoutError("only elements of 4 bits can be padded")
+        places = operand_addresses(descriptor, rows, k, bits, major, padded)
     except (LayoutError, ValueError) as error:
         raise refuse("G103", f"{raw:#x} describes no matrix of {rows} x {k} {element}: {error}") from None
     packed = bits in (4, 6)

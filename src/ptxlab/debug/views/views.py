@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
 from ptxlab.debug._execution import NEVER, Look
 from ptxlab.debug._findings import CheckFinding, check, ends_threads, is_access
-from ptxlab.debug._motion import Motion
-from ptxlab.debug._points import Event, Point, refuse, warp_name
+from ptxlab.debug._motion import Motion, interruptible
+from ptxlab.debug._points import DebugError, Event, Point, refuse, warp_name
+from ptxlab.debug._registers import RegisterValues
 from ptxlab.debug.views.differences import State, differences
 from ptxlab.debug.views.operands import OperandView, TileView, described_matrix, view_of, views_of_tiles
+from ptxlab.debug.views.source_variables import Location, SourceVariable, variables_at, variables_of
 from ptxlab.isa.effects import Asynchronous
 
 if TYPE_CHECKING:
@@ -65,7 +68,9 @@ class Views(Motion):
 
         return self._ahead(take, lambda point, product: None, "copies no box to shared memory")
 
-    def matrix(self, descriptor: int, rows: int, k: int, element: str, major: Major = "k", wgmma: bool = False) -> NDArray[Any]:
+    def matrix(
+        self, descriptor: int, rows: int, k: int, element: str, major: Major = "k", wgmma: bool = False, padded: bool = False
+    ) -> NDArray[Any]:
         """The matrix [rows, k] that an instruction would read through a shared-memory descriptor in the chosen CTA, as numbers.
 
         Parameters
@@ -75,8 +80,42 @@ class Views(Motion):
         element : the element type: ``f16``, ``e4m3``
         major : ``"k"``, or ``"mn"`` for a transposed matrix
         wgmma : a descriptor of wgmma, not of tcgen05
+        padded : 4-bit elements as ``kind::f8f6f4`` takes them: 16 of them in 16 bytes, the first 8 of which are used
         """
-        return described_matrix(self._cta(), descriptor, rows, k, element, major, wgmma)
+        return described_matrix(self._cta(), descriptor, rows, k, element, major, wgmma, padded)
+
+    @cached_property
+    def _source_variables(self) -> list[SourceVariable]:
+        return variables_of(self.launch.module.text)
+
+    def variables(self) -> list[dict[str, Any]]:
+        """The source variables of the chosen thread where it stands, if the PTX has debug information (``nvcc -G``).
+
+        Each has ``name``, ``type`` and ``value``, which is None where the variable has none, and a list for an array.
+        """
+        op = self.op()
+        found = []
+        for each in [] if op is None else variables_at(self._source_variables, op.line):
+            place = each.at(op.line) if op is not None else None
+            try:
+                value = None if place is None else self._value_at(each, place)
+            except DebugError:
+                value = None
+            found.append({"name": each.name, "type": each.type.name, "value": value})
+        return found
+
+    def _value_at(self, variable: SourceVariable, place: Location) -> Any:
+        kind = variable.type
+        if place.offset is not None:
+            start = self._address(variable.space or "local", place.name) + place.offset
+            values = self.memory(variable.space or "local", start, kind.count or 1, kind.element).tolist() if kind.element else None
+            return values if values is None or kind.count is not None else values[0]
+        register = self.register(place.name)
+        if register.undefined[self.focus.lane] or not kind.element or kind.count is not None:
+            return None
+        bits = 8 * kind.size
+        raw = register.raw[self.focus.lane] & (1 << bits) - 1
+        return RegisterValues(place.name, kind.element, bits, (raw,), (0,)).value(0)
 
     def written(self, watch: Callable[[], object]) -> Stop:
         """Go back to behind the last instruction or operation that has changed a value.
@@ -109,7 +148,6 @@ class Views(Motion):
         """
         if self._choices:
             raise refuse("G104", "the checks run in the order of a plain launch, and something else is chosen", fix="go back before it")
-        here, focus, hits = self.point.step, self.focus, self._hits
         found = check(self._replay)
         own: list[Diagnostic] = []
 
@@ -122,16 +160,16 @@ class Views(Motion):
 
         ops = frozenset(each.op.index for each in found if each.op is not None)
         ops |= {op.index for op in self.launch.program.ops if ends_threads(op)}
-        self._scan(see, Look(ops), 0, NEVER)
+        with self._elsewhere():
+            self._scan(see, Look(ops), 0, NEVER)
         reported = {(each.code, each.place) for each in own}
         found = [each for each in found if (each.finding.code, each.finding.place) not in reported]
         self.stops.found.clear()
         for each in found:
             self.stops.found.setdefault(each.step, []).append(each)
-        self._travel(here)
-        self.focus, self._hits = focus, hits
         return found
 
+    @interruptible
     def earlier_access(self) -> Stop:
         """Go back to the earlier of the two accesses that the finding here is about."""
         access = next((each.earlier for each in self.stops.found.get(self.point.step, ()) if each.earlier is not None), None)
@@ -158,7 +196,7 @@ class Views(Motion):
         try:
             yield
         finally:
-            self._travel(here, anew=True)
+            self._return_to(here, anew=True)
             self.focus, self._hits = focus, hits
 
     def _operation(self, number: int | None) -> AsyncOperation | None:

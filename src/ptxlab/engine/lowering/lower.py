@@ -328,12 +328,12 @@ class Lowering:
         kind = type(operand)
         if kind is ast.Name:
             return self._name(operand.text, scope, 0)  # type: ignore[union-attr]
-        if isinstance(operand, ast.Integer):
-            return Const(operand.value)
+        if kind is ast.Integer:
+            return Const(operand.value)  # type: ignore[union-attr]
+        if kind is ast.Memory:
+            return self._memory(operand, scope)  # type: ignore[arg-type]
         if isinstance(operand, ast.Float):
             return Const(operand.bits, operand.width)
-        if isinstance(operand, ast.Memory):
-            return self._memory(operand, scope)
         if isinstance(operand, ast.Vector | ast.Arguments):
             items: list[Resolved] = []
             for item in operand.items:

@@ -232,19 +232,19 @@ def shape_of(operand: Resolved, registers: Sequence[Register]) -> int:
 
 
 def _shape(operand: Resolved, registers: Sequence[Register]) -> Hashable:
-    match operand:
-        case Reg(index, negated):
-            return registers[index].type, bool(registers[index].special), negated
-        case Const(_, width):
-            return width
-        case SymbolAddress(space):
-            return space
-        case Addr(base):
-            return "[", None if base is None else _shape(base, registers)
-        case Group(items):
-            return "{", *[_shape(item, registers) for item in items]
-        case PairOf(first, second):
-            return "|", _shape(first, registers), _shape(second, registers)
+    if isinstance(operand, Reg):
+        register = registers[operand.index]
+        return register.type, bool(register.special), operand.negated
+    if isinstance(operand, Const):
+        return operand.float_width
+    if isinstance(operand, Addr):
+        return "[", None if operand.base is None else _shape(operand.base, registers)
+    if isinstance(operand, Group):
+        return "{", *[_shape(item, registers) for item in operand.items]
+    if isinstance(operand, SymbolAddress):
+        return operand.space
+    if isinstance(operand, PairOf):
+        return "|", _shape(operand.first, registers), _shape(operand.second, registers)
     return None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import pairwise
 
 from ptxlab.engine.lowering.special_registers import special_type
 from ptxlab.engine.program import Register
@@ -123,24 +124,23 @@ def near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
-def _statements(block: ast.Block) -> Iterable[ast.Statement]:
-    """Statements of a body, in inner blocks too, in the order of the text."""
+def _statements(block: ast.Block) -> list[ast.Statement]:
+    """Statements of a body, in inner blocks too, in the order of the text; blocks may be nested deeper than Python recurses."""
     inner = ast.Block
-    nests = any(type(statement) is inner for statement in block.statements)
-    return _nested(block) if nests else block.statements
-
-
-def _nested(block: ast.Block) -> Iterator[ast.Statement]:
-    """Statements of blocks that may be nested deeper than Python recurses."""
-    work = [iter(block.statements)]
+    found: list[ast.Statement] = []
+    work: list[Sequence[ast.Statement]] = [block.statements]
     while work:
-        for statement in work[-1]:
-            if isinstance(statement, ast.Block):
-                work.append(iter(statement.statements))
-                break
-            yield statement
-        else:
-            work.pop()
+        statements = work.pop()
+        blocks = [at for at, statement in enumerate(statements) if type(statement) is inner]
+        if not blocks:
+            found += statements
+            continue
+        pieces: list[Sequence[ast.Statement]] = []
+        for at, following in pairwise((*blocks, len(statements))):
+            pieces += [statements[at].statements, statements[at + 1 : following]]  # type: ignore[union-attr]
+        found += statements[: blocks[0]]
+        work += reversed(pieces)
+    return found
 
 
 def instructions(block: ast.Block) -> list[ast.Instruction]:
@@ -158,7 +158,11 @@ def names(block: ast.Block) -> Iterator[str]:
     """Names of variables that instructions mention."""
     mentioned = {id(operand): operand for statement in instructions(block) for operand in statement.operands}
     for operand in mentioned.values():
-        yield from _names_in(operand)
+        if type(operand) is ast.Name:
+            if not operand.text.startswith("%"):
+                yield operand.text
+        elif type(operand) is not ast.Integer:
+            yield from _names_in(operand)
 
 
 def _names_in(operand: ast.Operand) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ptxlab.formats import ArrayError, array_of
 from ptxlab.interop._host_memory import HostArray
 from ptxlab.interop.session import replace_attribute
 from ptxlab.interop.triton._benchmark import change_measurements
+from ptxlab.interop.triton._breakpoints import change_breakpoints
 from ptxlab.machine.launch.options import refuse
 
 __all__ = ["Named", "change"]
@@ -34,6 +35,7 @@ Else Triton's cache would return the PTX of an equal kernel in another file, wit
 def change(stack: ExitStack, around: Callable[[Named, Callable[[], None]], None]) -> None:
     """Change Triton until the stack is closed; ``around`` is called with the arguments of each launch, and with what launches."""
     change_measurements(stack)
+    change_breakpoints(stack)
     digest = CUDABackend.hash
     replace_attribute(stack, CUDABackend, "hash", lambda self: f"ptxlab-{digest(self)}-{_source_file.get()}")
     replace_attribute(stack, JITFunction, "run", _with_arrays(JITFunction.run))

@@ -65,6 +65,11 @@ class WarpgroupProduct(Product):
         """The elements of A, from shared memory or registers, or of B."""
         return codes_of_a(self._share, self._cta) if operand == "a" else self._share.operands.b.read(self._cta.shared)
 
+    def metadata(self) -> Codes | None:
+        """Read from registers when the instruction is issued, of each warp for its rows."""
+        found = self._share.metadata
+        return None if found is None else found.reshape(WGMMA_M, -1)
+
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[context.Cta, NDArray[np.intp]], ...]:
         """The bytes of the row, unless A is in registers."""
         placed = self._share.operands.a if operand == "a" else self._share.operands.b

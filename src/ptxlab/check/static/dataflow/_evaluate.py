@@ -121,8 +121,11 @@ class Evaluator:
             if not known.symbols:
                 return known.written
         written = self._pure(op, state)
-        open_ = any(value.symbol is not None and not value.symbol.options for _, value in written)
-        symbols = [value.symbol for value in read if value.symbol is not None] if open_ else []
+        symbols: list[Symbol] = []
+        for _, value in written:
+            if value.symbol is not None and not value.symbol.options:
+                symbols = [each.symbol for each in read if each.symbol is not None]
+                break
         self._results[op.index][same] = _Result(read, written, symbols)
         return written
 
@@ -135,10 +138,15 @@ class Evaluator:
         sources: list[Value | None] = []
         plain = True
         for operand, bits in plan.sources:
-            if isinstance(operand, Value) or operand is None:
+            if operand is None or isinstance(operand, Value):
                 sources.append(operand)
                 continue
-            value = self.operand(operand, state, bits) if bits else None
+            value: Value | None = None
+            if bits:
+                plain_register = isinstance(operand, Reg) and not operand.negated
+                value = state.get(operand.index) if plain_register else None  # type: ignore[union-attr]
+                if value is None:
+                    value = self.operand(operand, state, bits)
             plain = plain and value is not None
             sources.append(value)
         if not plain:
@@ -226,7 +234,7 @@ class Evaluator:
     def _chosen(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], opaque: Opaque) -> tuple[Value, ...]:
         """A choice between values by a predicate that is not known."""
         key = ("chosen", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
-        leaves, uniform = _joined(sources)
+        leaves, uniform, _ = _joined(sources)
         symbol = self.symbols.get(key, leaves, uniform)
         symbol.options = tuple(self._stored(each, specs[0].type, op.operands[0], "") for each in opaque.options)
         return (Value(symbol, 0),)
@@ -236,11 +244,12 @@ class Evaluator:
 
         Where several operands have more than one, not all combinations need be on some path: only the first ones are taken.
         """
-        if op.row.outputs != 1 or len(self.program.writes[op.index]) != 1 or any(value is None for value in sources):
+        for value in sources:
+            if value is None or (value.symbol is not None and not value.symbol.options):
+                return (), False
+        if op.row.outputs != 1 or len(self.program.writes[op.index]) != 1:
             return (), False
         given = [value.alternatives for value in sources if value is not None]
-        if () in given:
-            return (), False
         first = all(value is not None and value.first is not None for value in sources)
         if sum(len(each) > 1 for each in given) > 1:
             given = [each[:1] for each in given] if first else [()]
@@ -252,7 +261,7 @@ class Evaluator:
         return tuple(values[0] for values in made if values and values[0].exact), first and bool(made[0])
 
     def _limited(self, key: Hashable, sources: list[Value | None], opaque: Opaque) -> Value:
-        leaves, _ = _joined(sources)
+        leaves, _, _ = _joined(sources)
         return Value(self.symbols.get(key, leaves, False, opaque.limits), int(opaque.inverted))
 
     def _source(self, value: Value, type: str, op: Op, operand: Resolved) -> Any:
@@ -285,7 +294,7 @@ class Evaluator:
     def _opaque(self, op: Op, sources: list[Value | None], state: State) -> list[tuple[int, Value]]:
         """A symbol for each register, the same for the same instruction with the same operands."""
         written = self.program.writes[op.index]
-        aligned = not any(value is None for value in sources)
+        aligned = None not in sources
         if not aligned:
             registers = self.program.reads[op.index]
             sources = [state.get(register) or self.unwritten(register) for register in registers]
@@ -296,8 +305,7 @@ class Evaluator:
                 key = (id(op.row), id(op.q), op.index, *[value.key for value in sources if value is not None])
         else:
             key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
-        leaves, uniform = _joined(sources)
-        root = next((value.root for value in sources if value is not None and value.root), "")
+        leaves, uniform, root = _joined(sources)
         found = []
         for i, register in enumerate(written):
             symbol = self.symbols.get((key, i), leaves, uniform, None, root)
@@ -307,19 +315,21 @@ class Evaluator:
         return found
 
 
-def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool]:
-    """The leaves of an expression of these values, and whether it is the same in all threads."""
+def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:
+    """The leaves of an expression of these values, whether it is the same in all threads, and the variable whose address is in it."""
     leaves: frozenset[int] = frozenset()
-    uniform = True
+    uniform, root = True, ""
     for value in sources:
         if value is None:
             continue
+        root = root or value.root
+        symbol = value.symbol
         uniform = uniform and isinstance(value.data, int)
-        if value.symbol is not None:
-            if value.symbol.leaves:
-                leaves = leaves | value.symbol.leaves if leaves else value.symbol.leaves
-            uniform = uniform and value.symbol.uniform
-    return (leaves if len(leaves) <= _MOST_LEAVES else EVERYWHERE), uniform
+        if symbol is not None:
+            if symbol.leaves is not leaves:
+                leaves = leaves | symbol.leaves if leaves else symbol.leaves
+            uniform = uniform and symbol.uniform
+    return (leaves if len(leaves) <= _MOST_LEAVES else EVERYWHERE), uniform, root
 
 
 def _inverted(data: Any) -> Any:

@@ -284,6 +284,22 @@ class Paths:
         accepted = self._accepted(goal)
         return bool(self._after[start.block] & accepted.blocks) or accepted.last.get(start.block, -1) > start.op.index
 
+    def enters(self, stops: Test, goal: Test) -> bool:
+        """Whether any way through the blocks leads from the entry to a goal, past none that surely stops it, whatever the branches need."""
+        seen, work = {0}, [0]
+        while work:
+            block = work.pop()
+            for point in self.by_block[block]:
+                if self.executes(point) is not False and goal(point):
+                    return True
+                if self.executes(point) is True and stops(point):
+                    break
+            else:
+                new = {edge.block for edge in self.edges[block]} - seen
+                seen |= new
+                work += new
+        return False
+
     def comes_to(self, start: Point, end: Point) -> bool:
         """Whether any way through the blocks leads from an instruction to another one that the class may execute."""
         return self.leads(start, end) and self.executes(end) is not False

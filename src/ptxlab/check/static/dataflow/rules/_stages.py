@@ -74,12 +74,12 @@ class Groups:
             self.open = []
 
 
-def offsets_of(address: Value | None, threads: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """The offsets in shared memory that threads give, or nothing if they are not known."""
+def offsets_of(address: Value | None, threads: NDArray[np.bool_], size: int = _UNIT) -> NDArray[np.int64] | None:
+    """The offsets in shared memory that threads give for accesses of a size; nothing if they are not known, or past its end."""
     if address is None or address.symbol is not None:
         return None
     found = np.broadcast_to(np.asarray(address.data), threads.shape)[threads].astype(np.int64) & _MASK
-    return found if found.size and int(found.max()) < MOST_UNITS * _UNIT else None
+    return found if found.size and int(found.max()) + size <= MOST_UNITS * _UNIT else None
 
 
 def is_beyond(address: Value | None) -> bool:
@@ -110,9 +110,9 @@ def _reads(kernel: Kernel, step: Step) -> Iterator[_Read]:
         threads = step.threads.copy()
         if isinstance(native, MatrixAccess):
             threads &= kernel.flow.threads.lane < 8 * native.registers
-        offsets = offsets_of(point.operands[native.address], threads)
+        size = native.size if isinstance(native, LaneAccess) else native.row
+        offsets = offsets_of(point.operands[native.address], threads, size)
         if offsets is not None:
-            size = native.size if isinstance(native, LaneAccess) else native.row
             yield _Read(units_of(offsets, size), np.flatnonzero(threads), False)
     for start in starts_of(step):
         yield _Read(np.array([[start // _UNIT]]), np.flatnonzero(step.threads)[:1], True)
@@ -163,7 +163,7 @@ class Copies:
 
     def _copy(self, kernel: Kernel, step: Step, native: CopyAsync) -> Iterator[Report]:
         address = step.point.operands[native.destination]
-        offsets = offsets_of(address, step.threads)
+        offsets = offsets_of(address, step.threads, native.size)
         if offsets is None:
             self.active = not is_beyond(address)
             return
@@ -176,9 +176,10 @@ class Copies:
         """Forget what threads overwrite: the race check knows whether they may."""
         native = kernel.program.natives.get(step.point.op.index)
         if isinstance(native, LaneAccess | MatrixAccess) and native.write and native.space.startswith("shared"):
-            offsets = offsets_of(step.point.operands[native.address], step.threads)
+            size = native.size if isinstance(native, LaneAccess) else native.row
+            offsets = offsets_of(step.point.operands[native.address], step.threads, size)
             if offsets is not None:
-                self.by[units_of(offsets, native.size if isinstance(native, LaneAccess) else native.row)] = -1
+                self.by[units_of(offsets, size)] = -1
 
     def _overwrites(self, kernel: Kernel, step: Step, units: NDArray[np.int64]) -> Iterator[Report]:
         """Whether another warp may still read what is copied to."""

@@ -32,7 +32,7 @@ def _written(kernel: Kernel, step: Step) -> tuple[NDArray[np.int64], NDArray[np.
             size = native.row
         case _:
             return None
-    offsets = offsets_of(step.point.operands[position], threads)
+    offsets = offsets_of(step.point.operands[position], threads, size)
     return None if offsets is None else (units_of(offsets, size), np.flatnonzero(threads))
 
 

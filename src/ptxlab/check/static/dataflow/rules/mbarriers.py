@@ -144,6 +144,7 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
     suppliers = objects.known(kernel.of(is_supplier))
     if suppliers is None:
         return
+    first_waits: dict[int, list[Point]] = {}
     for point in kernel.of(_is_wait):
         parity = point.named("phaseParity")
         if parity is None or parity.constant != 0:
@@ -152,6 +153,31 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
         if offsets and not offsets & suppliers.keys():
             message = f"{point.op.short} waits on the mbarrier at shared offset {min(offsets):#x}, and nothing arrives there"
             yield Report("H601", point.op, message, "let a thread, a copy or a commit arrive on this mbarrier")
+        elif len(offsets) == 1 and _turns(kernel, point):
+            first_waits.setdefault(min(offsets), []).append(point)
+    for offset, waits in first_waits.items():
+        late = suppliers[offset]
+        if kernel.paths and not any(paths.enters(waits.__contains__, late.__contains__) for paths in kernel.paths):
+            what = f"what arrives there, {late[0].op.short} at line {common(late)}, stands behind the wait"
+            message = f"{waits[0].op.short} waits for the first phase of the mbarrier at shared offset {offset:#x}, and {what}"
+            yield Report("H601", waits[0].op, message, "let something arrive on this mbarrier before any thread has passed the wait")
+
+
+def _turns(kernel: Kernel, wait: Point) -> bool:
+    """Whether threads repeat a wait until it succeeds, and do nothing else."""
+    blocks = kernel.program.blocks
+    last = kernel.flow.points.get(blocks[wait.block].stop - 1)
+    guard = None if last is None else last.guard
+    if guard is None or guard.symbol is None or wait.op.index not in guard.symbol.leaves:
+        return False
+    for following in blocks[wait.block].successors:
+        seen: set[int] = set()
+        while following != wait.block and following not in seen and len(blocks[following].successors) == 1:
+            seen.add(following)
+            (following,) = blocks[following].successors
+        if following == wait.block:
+            return True
+    return False
 
 
 def unsupplied(kernel: Kernel) -> Iterator[Report]:

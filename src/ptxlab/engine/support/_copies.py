@@ -13,6 +13,7 @@ __all__ = ["emit_copies"]
 def emit_copies(module: Module, source: str) -> None:
     """Emit ``copy_async_SOURCE``, or ``drain`` if no source of addresses is given."""
     emit_one(module, "global")
+    _note(module)
     _perform(module)
     if source:
         _copy(module, source)
@@ -25,7 +26,8 @@ def _perform(module: Module) -> None:
     c, (context, lane, host, address, size, read, op) = module.define(
         "i32 perform_copy(ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op)", internal=True
     )
-    _note(c, context, host, address, size, read)
+    with c.when(context.word(Word.COPIED).ne(0)):
+        c.call("note_copy", "void", context, host, address, size, read)
     with c.when(read.ne(0)):
         data = _source(c, context, lane, address, read, op).convert("inttoptr", "ptr")
         for bytes_ in (16, 8, 4):
@@ -39,13 +41,15 @@ def _perform(module: Module) -> None:
     c.ret(0)
 
 
-def _note(c: Function, context: Value, host: Value, address: Value, size: Value, read: Value) -> None:
-    """Note for an observer where each word comes from."""
-    with c.when(context.word(Word.COPIED).ne(0)):
-        first = (host.convert("ptrtoint", "i64") - context.word(Word.SHARED)) >> 2
-        noted = context.pointer(Word.COPIED).at(first * 8)
-        with c.loop(size >> 2) as i:
-            noted.store((i * 4).ult(read).select(address + i * 4, NO_SOURCE), i)
+def _note(module: Module) -> None:
+    """``void note_copy(context, host, address, size, read)``: note for an observer where each word comes from."""
+    parameters = "ptr context, ptr host, i64 address, i64 size, i64 read"
+    c = Function(module, "note_copy", "void", parameters, attributes="noinline", internal=True)
+    context, host, address, size, read = c.parameters
+    first = (host.convert("ptrtoint", "i64") - context.word(Word.SHARED)) >> 2
+    noted = context.pointer(Word.COPIED).at(first * 8)
+    with c.loop(size >> 2) as i:
+        noted.store((i * 4).ult(read).select(address + i * 4, NO_SOURCE), i)
 
 
 def _copy(module: Module, source: str) -> None:

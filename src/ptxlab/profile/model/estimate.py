@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.llvm.entry_points import Nodes
+from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
 from ptxlab.profile.model.parameters import Parameters, parameters_of
@@ -119,12 +120,14 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     sms = launch.device.sms
     moved = count["global_least"] * 32 + count["bytes_to_shared"] - count["multicast_saved"] + count["bytes_from_shared"]
     held = min(moved, sample.bytes_held)
+    written = _written(sample) * (sample.grid / ran) / moved if moved else 0.0
+    dram_bytes = 1.0 / ((1.0 - written) / known.dram_bytes + written / known.dram_write_bytes)
     used = min(sms, sample.grid)
     at_once = held / sample.grid * min(resident * used, sample.grid)
     again = min(max(at_once / known.l2_size - 1.0, 0.0), 1.0) * min(moved - held, held / 2)
     from_dram = 0.0 if held < known.l2_size else held + again
     share = from_dram / moved if moved else 0.0
-    needed = max(1.0 / known.l2_bytes, share * used / known.dram_bytes, held / moved * used / known.l2_total if moved else 0.0)
+    needed = max(1.0 / known.l2_bytes, share * used / dram_bytes, held / moved * used / known.l2_total if moved else 0.0)
     traffic = 1.0 / needed
     latency = known.l2_latency + share * (known.dram_latency - known.l2_latency)
     nodes = {node.start: node.stop for node in Nodes(launch.program).nodes}
@@ -147,7 +150,7 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     waits = {reason: time / lifetime for reason, time in sorted(replay.stalls.items(), key=lambda item: -item[1])}
     roofline = {
         "tensor core": count["tensor_operations"] / known.tensor_operations / sms,
-        "DRAM": from_dram / known.dram_bytes,
+        "DRAM": from_dram / dram_bytes,
         "L2": max(moved / known.l2_bytes / sms, held / known.l2_total),
     }
     waits_of = {op: time / lifetime for op, time in replay.waits.items()}
@@ -166,6 +169,14 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
         tuple(replay.spans),
         critical_path(replay.last),
     )
+
+
+def _written(sample: Sample) -> int:
+    """Bytes of global memory that the CTAs that ran have written."""
+    natives = sample.launch.program.natives
+    stores = [index for index, native in natives.items() if isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)]
+    sectors = sample.table[stores, _NAMES.index("global_least")].sum()
+    return int(sectors) * 32 + int(sample.table[:, _NAMES.index("bytes_from_shared")].sum())
 
 
 def _limiter(occupied: dict[str, float], waits: dict[str, float], starts: float, dram: bool) -> str:

@@ -90,8 +90,10 @@ class Parameters:
     shared_latency: float = _known(_MICRO, 23.0)
     l2_bytes: float = _known(_KERNELS, 72.0)
     """Between an SM and L2 in a cycle, when all SMs use it."""
-    dram_bytes: float = _known(_KERNELS, 2050.0)
-    """In a cycle, for all SMs."""
+    dram_bytes: float = _known(_KERNELS, 2270.0)
+    """Read from DRAM in a cycle, for all SMs."""
+    dram_write_bytes: float = _known(_KERNELS, 1740.0)
+    """Written to DRAM in a cycle: less, because the memory turns from reads to writes and back."""
     l2_size: float = _known("attribute of the device (60 MB), less what is not kept", 45e6)
     copy_latency: float = _known(_MICRO, 330.0)
     """Of a bulk copy of a few bytes, from its issue to the observation of its mbarrier."""
@@ -119,13 +121,17 @@ class Parameters:
         return f"{_CARRIED}; {found}" if self.target != "sm_90a" and name not in _OWN else _PUBLISHED if self.target != "sm_90a" else found
 
 
-_OWN = ("clock", "dram_bytes", "tensor_operations")
+_OWN = ("clock", "dram_bytes", "dram_write_bytes", "tensor_operations")
 """The parameters of targets without measurements that are published."""
 _HOPPER = Parameters("sm_90a")
 TARGETS = {
     "sm_90a": _HOPPER,
-    "sm_100a": replace(_HOPPER, target="sm_100a", clock=1.85, dram_bytes=8000 / 1.85, tensor_operations=8192.0, l2_size=100e6),
-    "sm_103a": replace(_HOPPER, target="sm_103a", clock=1.92, dram_bytes=8000 / 1.92, tensor_operations=8192.0, l2_size=100e6),
+    "sm_100a": replace(
+        _HOPPER, target="sm_100a", clock=1.85, dram_bytes=8000 / 1.85, dram_write_bytes=8000 / 1.85, tensor_operations=8192.0, l2_size=100e6
+    ),
+    "sm_103a": replace(
+        _HOPPER, target="sm_103a", clock=1.92, dram_bytes=8000 / 1.92, dram_write_bytes=8000 / 1.92, tensor_operations=8192.0, l2_size=100e6
+    ),
 }
 """By the simulated architecture. Those of Blackwell are published rates, and for the rest what an H200 shows."""
 

@@ -16,11 +16,13 @@ from tempfile import TemporaryDirectory
 from ptxlab.diagnostics import CODES
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import coverage_pages  # noqa: E402
 from layout_figures import FIGURES as LAYOUTS  # noqa: E402
 from package_figure import packages_svg  # noqa: E402
+
+from benchmarks import page as benchmarks  # noqa: E402
 
 
 def codes() -> str:
@@ -155,6 +157,7 @@ PAGES = {
     "reference/counters.md": counters,
     **{f"figures/{name}.svg": draw for name, draw in FIGURES.items()},
     **{name: partial(executed, name) for name in WITH_COMMANDS},
+    **benchmarks.pages(),
 }
 
 if __name__ == "__main__":

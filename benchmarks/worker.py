@@ -20,7 +20,9 @@ def main(task: str, *arguments: str) -> None:
 
 
 def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory that this process has had; ``ru_maxrss`` is at least what the process had that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def _resident_mib() -> float:

@@ -172,6 +172,7 @@ class _ReluctantQueue(Queue):
 
     def __init__(self, scheduler: Scheduler, seed: int) -> None:
         super().__init__(None)
+        self.in_order = False
         self._scheduler = scheduler
         self._order = random.Random(seed)
         self._sign = 1 if seed % 2 else -1

@@ -133,18 +133,9 @@ class Site:
         return ptx.line_text(self.source.module.ast, mutant.line).strip()
 
     def run(self, program: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Launch with ``program`` in place of the kernel's own, and in place of the programs that are made from it."""
-        variants = self.kernel._variants
-        saved = dict(variants)
-        for derived in [key for key in variants if key[1] or not key[2]]:
-            del variants[derived]
-        variants[False, True, True] = program, self.executable
-        try:
-            result, found = self.launch.launch(check=CHECKS, **options)
-        finally:
-            variants.clear()
-            variants.update(saved)
-        return result, found
+        """Launch with ``program`` in place of the kernel's own."""
+        with self.kernel.replaced(program, self.executable):
+            return self.launch.launch(check=CHECKS, **options)
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ def test_what_is_recorded() -> None:
     assert copies(made.kernel.program) == []
 
     def run(program: Any) -> None:
-        made.kernel._variants[False, False, True] = program, Executable(program)
-        made.launch(check=())
+        with made.kernel.replaced(program, Executable(program)):
+            made.launch(check=())
 
     taken = record(run, made.kernel.program)
     assert [index for _, index, _ in taken.values] == [mma.index] * 4

@@ -26,7 +26,7 @@ LARGE = 1 << 23
 """Elements of 4 bytes: such an array has several parts that are kept one by one."""
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB on Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 @pytest.mark.parametrize("check", ["none", "all"])
 def test_one_cluster_of_a_large_product(check: str) -> None:
     """8192 x 8192 operands, only one cluster: of the memory beside that of the process itself, the arrays are all but a little.

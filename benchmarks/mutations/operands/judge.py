@@ -47,13 +47,9 @@ def judge(name: str, kernel: Any, launch: Any, wanted: Callable[[Mutant], bool] 
     program = kernel.variant(False, True)[0]
 
     def run(changed: Any) -> tuple[Any, dict[str, bytes]]:
-        saved = kernel.variant(False, True)
         # Launches keep facts about a program with its executable.
-        kernel._variants[False, True, True] = changed, Executable(changed)
-        try:
+        with kernel.replaced(changed, Executable(changed)):
             result, found = launch.launch(check=CHECKS, max_instructions=BUDGET)
-        finally:
-            kernel._variants[False, True, True] = saved
         return result, {key: array.tobytes() for key, array in found.items()} if result.completed else {}
 
     result, sound = run(program)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ class Kernel:
         self.name = name
         self._lowered: dict[bool, Any] = {}
         self._variants: dict[tuple[bool, ...], tuple[Any, Any]] = {}
+        self._replacement: tuple[Any, Any] | None = None
         self._last: tuple[str, Any, Any, LaunchConfiguration] | None = None
         """What the last launch was asked for, and its configuration; not if an object was given whose text does not say its value."""
 
@@ -58,6 +60,8 @@ class Kernel:
         code follows undefined bits, if some register may have such; ``followed`` code notes from where the values come that it copies to
         shared memory; ``counted`` code counts executions and what accesses cost, for `Result.profile`.
         """
+        if self._replacement is not None:
+            return self._replacement
         asked = contract, recorded, tracked, followed, counted
         found = self._variants.get(asked)
         if found is None:
@@ -75,6 +79,15 @@ class Kernel:
                 found = self._variants[key] = program, Executable(program)
             self._variants[asked] = found
         return found
+
+    @contextmanager
+    def replaced(self, program: Any, executable: Any) -> Iterator[None]:
+        """Launch another program in place of this kernel's, whatever is asked for: a mutant, or one of another back end."""
+        before, self._replacement = self._replacement, (program, executable)
+        try:
+            yield
+        finally:
+            self._replacement = before
 
     def _lower(self, contract: bool) -> Any:
         """The program without the changes of `variant`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,8 @@ def launch(text: str, a: Any = None, backend: str = "llvm", flat: bool = False, 
         a = np.random.default_rng(5).integers(-4, 5, (128, 128)).astype(np.float16)
     c = np.zeros((128, 64), np.float32)
     kernel = ptxlab.loads(text, file="product.ptx").kernel()
-    if backend != "llvm":
-        kernel._variants[False, False, True] = kernel.program, Executable(kernel.program, backend=backend)
-    result = kernel.launch(block=128, args=[np.ascontiguousarray(a.T if turned else a).reshape(-1 if flat else a.shape), c], **options)
+    args = [np.ascontiguousarray(a.T if turned else a).reshape(-1 if flat else a.shape), c]
+    with kernel.replaced(kernel.program, Executable(kernel.program, backend=backend)) if backend != "llvm" else nullcontext():
+        result = kernel.launch(block=128, args=args, **options)
     rows = a.view(np.float16)[:, :64].astype(np.float64)
     return result, bool((c == rows @ rows[:64].T).all())

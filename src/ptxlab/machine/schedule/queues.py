@@ -28,25 +28,28 @@ class Queue:
     Attributes
     ----------
     random : the random numbers of a cluster, None if the queue is for all
+    in_order : whether warps run in the order in which they stand and operations wait until none can run; `performs` and `next_warp` are
+        not asked then
     clusters : those that have not ended
     listed : whether it is among those from which `Queues.choose` chooses
     """
 
-    __slots__ = ("clusters", "listed", "pending", "random", "ready")
+    __slots__ = ("clusters", "in_order", "listed", "pending", "random", "ready")
 
     def __init__(self, random: random.Random | None) -> None:
         self.random = random
+        self.in_order = random is None
         self.ready: deque[Warp] = deque()
         self.pending: list[AsyncOperation] = []
         self.clusters: list[Cluster] = []
         self.listed = False
 
     def performs(self) -> bool:
-        """Whether an operation performs now, before a warp runs; never but under ``random``."""
+        """Whether an operation performs now, before a warp runs."""
         return self.random is not None and bool(self.pending) and self.random.random() < _PERFORMS
 
     def next_warp(self) -> Warp:
-        """The warp that runs now, the first but under ``random``."""
+        """The warp that runs now."""
         if self.random is not None:
             self.ready.rotate(-self.random.randrange(len(self.ready)))
         return self.ready.popleft()

@@ -226,10 +226,10 @@ class Scheduler:
         launch = self.launch
         queues = self.queues
         queue = queues.only or queues.choose()
-        if queue.random is not None and queue.performs():
+        if not queue.in_order and queue.performs():
             self.perform_one(queue)
         if queue.ready:
-            warp = queue.ready.popleft() if queue.random is None else queue.next_warp()
+            warp = queue.ready.popleft() if queue.in_order else queue.next_warp()
             warp.queued = False
             self.current = warp
             used_up = self._run_warp(warp)

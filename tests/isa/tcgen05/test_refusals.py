@@ -24,7 +24,7 @@ def idesc(**fields) -> int:
 
 
 def refusal(instruction=MMA, **fields):
-    image = np.zeros((1, 1 << 17), np.uint8)
+    image = np.ones((1, 1 << 17), np.uint8)
     before = np.zeros((1, 512, 128), np.uint32)
     with pytest.raises(KernelError) as error:
         execute(instruction, image, before, **{"a": A, "b": A, "idesc": IDESC, **fields})
@@ -249,7 +249,7 @@ def test_metadata_that_selects_nothing():
 def test_metadata_that_nothing_has_written(policy, columns, codes):
     """The undefined bits have decided the refusal, and are named, too."""
     text = MMA.replace(".mma.", ".mma.sp.").replace("bd, ", "bd, [sp], ")
-    image, before = np.zeros((1, 1 << 17), np.uint8), np.zeros((1, 512, 128), np.uint32)
+    image, before = np.ones((1, 1 << 17), np.uint8), np.zeros((1, 512, 128), np.uint32)
     given = {"a": A, "b": A, "idesc": idesc(sparse=True), "metadata": 300, "columns": columns}
     _, result = launch(text, image, before, policy=policy, check="all", **given)
     assert {d.code for d in result.diagnostics if d.severity == "error"} == codes

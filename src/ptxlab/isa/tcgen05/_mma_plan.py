@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor
+from ptxlab.formats import decode
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._cp import shift_down
@@ -226,20 +227,27 @@ class Plan:
         return self.a_format.tensor(np.ascontiguousarray(cells.T))
 
     def _prepare_a(self, cta: context.Cta, unit: Unit) -> numerics.Prepared:
+        stored = self.codes_of_a(cta.shared, cta.tensor.words, unit.lanes)
         return numerics.prepare(
-            self.codes_of_a(cta.shared, cta.tensor.words, unit.lanes),
+            stored,
             self.a_format.name,
             role="a",
             kind=self.kind,
             other=self.b_format.name,
             negate=self.negate_a,
-            metadata=self._metadata(cta, unit.bank) if self.metadata else None,
+            metadata=self._metadata(cta, unit.bank, stored) if self.metadata else None,
             **self._scales(None if self.scaling is None else self.scaling.factors("a", cta.tensor.words)),
         )
 
-    def _metadata(self, cta: context.Cta, bank: int) -> NDArray[np.uint8]:
+    def _metadata(self, cta: context.Cta, bank: int, stored: Codes) -> NDArray[np.uint8]:
+        """The codes of A's chunks; 0 of a chunk that stores only zeros, as CUTLASS and zero fill write it, selects any of its elements."""
         codes = self.metadata[bank].read(cta.tensor.words)
         wrong = ~np.isin(codes, legal_metadata(self.kind))
+        if wrong.any():
+            values = decode(stored, self.a_format.name).reshape(*codes.shape, -1)
+            empty = wrong & (codes == 0) & ~values.any(axis=-1)
+            codes = np.where(empty, np.uint8(legal_metadata(self.kind)[0]), codes)
+            wrong &= ~empty
         if wrong.any():
             row, chunk = np.argwhere(wrong)[0]
             code = int(codes[row, chunk])

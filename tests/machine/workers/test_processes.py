@@ -88,6 +88,7 @@ def test_no_process_can_be_made(forked: list[int], monkeypatch: pytest.MonkeyPat
     assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
 
 
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interrupt_ends_all_processes(forked: list[int]) -> None:
     """Arrays are not written back then, as with one worker."""
     launch(store("cta"))

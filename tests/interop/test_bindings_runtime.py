@@ -40,6 +40,14 @@ status, milliseconds = rt.cudaEventElapsedTime(*events)
 assert status == ok and milliseconds >= 0
 assert rt.cudaEventDestroy(events[0]) == rt.cudaStreamDestroy(stream) == (ok,)
 """
+UNLOADED_WITHOUT_CONTEXT = """
+from cuda.bindings import driver, runtime as rt
+assert rt.cudaLibraryUnload(rt.cudaLibrary_t(0)) != (rt.cudaError_t.cudaSuccess,)
+driver.cuInit(0)
+status, context = driver.cuCtxGetCurrent()
+assert status == 0 and int(context) == 0
+assert driver.cuDevicePrimaryCtxGetState(0)[2] == 0
+"""
 ERRORS = """
 from cuda.bindings import runtime as rt
 assert rt.cudaMalloc(1 << 60) == (rt.cudaError_t.cudaErrorMemoryAllocation, None)
@@ -82,7 +90,16 @@ assert found[0] == 7
 """
 
 
-@pytest.mark.parametrize("program", [MEMORY, STREAMS, ERRORS, UNLOADED], ids=["memory", "streams", "errors", "unloaded before the end"])
+PROGRAMS = {
+    "memory": MEMORY,
+    "streams": STREAMS,
+    "errors": ERRORS,
+    "unloaded without a context": UNLOADED_WITHOUT_CONTEXT,
+    "unloaded before the end": UNLOADED,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_programs(program: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program)
     command = [sys.executable, "-W", "ignore", "-c", "from ptxlab.cli import main; main()", "exec", "--target", "sm_90a", "program.py"]

@@ -43,7 +43,6 @@ _CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cudaGraphLaunch": ("cuGraphLaunch", ()),
     "cudaGraphDestroy": ("cuGraphDestroy", ()),
     "cudaGraphExecDestroy": ("cuGraphExecDestroy", ()),
-    "cudaLibraryUnload": ("cuLibraryUnload", ()),
     "cudaProfilerStart": ("cuProfilerStart", ()),
     "cudaProfilerStop": ("cuProfilerStop", ()),
 }
@@ -115,6 +114,10 @@ class _Runtime:
                 return (status,)
         status, context = self._call("cuDevicePrimaryCtxRetain", values[0])
         return self._call("cuCtxSetCurrent", context) if status == self.runtime.cudaError_t.cudaSuccess else (status,)
+
+    def cudaLibraryUnload(self, library: Any) -> tuple[Any, ...]:
+        """It makes no context: collected objects unload their libraries at any time."""
+        return self._call("cuLibraryUnload", library)
 
     def cudaDriverGetVersion(self) -> tuple[Any, ...]:
         return self._call("cuDriverGetVersion")

@@ -158,10 +158,10 @@ class _Restless(Scheduler):
         with self.observer.performing(operation):  # type: ignore[union-attr]
             super()._carry_out(operation)
 
-    def _burned(self) -> None:
+    def _slice_used_up(self) -> None:
         self.turns += 1
         if self.turns % _PATIENCE == 0:
-            super()._burned()
+            super()._slice_used_up()
 
 
 class _ReluctantQueue(Queue):
@@ -179,8 +179,11 @@ class _ReluctantQueue(Queue):
         self._used: Counter[Any] = Counter()
 
     def performs(self) -> bool:
-        """Only now and then: warps that go on may do nothing but wait for an operation."""
-        return bool(self.pending) and self._used.total() % _LONG == 0
+        """Only now and then: warps that go on may do nothing but wait for an operation, or for warps whose wait is over."""
+        if self._used.total() % _LONG:
+            return False
+        self._scheduler._poll_all()
+        return bool(self.pending)
 
     def next_warp(self) -> Any:
         """The warp that goes on."""

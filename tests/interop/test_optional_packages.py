@@ -42,9 +42,10 @@ def test_hooks_are_called_once_in_the_order_in_which_they_were_entered(module: P
     after_import(NAME, lambda: CALLS.append("after 1"))
     before_import(NAME, lambda: CALLS.append("before 1"))
     before_import(NAME, lambda: CALLS.append("before 2"))
-    cancel = after_import(NAME, lambda: CALLS.append("cancelled"))
+    cancels = [hook(NAME, lambda: CALLS.append("cancelled")) for hook in (before_import, after_import)]
     after_import(NAME, lambda: CALLS.append("after 2"))
-    cancel()
+    for cancel in cancels:
+        cancel()
     import_module(NAME)
     assert CALLS == ["before 1", "before 2", "module", "after 1", "after 2"]
     after_import(NAME, lambda: CALLS.append("imported already"))

@@ -186,7 +186,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
         with refusing(None, err=True):
             return run_program(Path(script), arguments, session)
     driver = _driver(session)
-    cute.install_on_import()
+    program_ended = cute.install_on_import()
     triton.install_on_import()
     frameworks.install_on_import()
     if "torch" not in sys.modules:  # it asks for devices while it is imported
@@ -218,6 +218,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
             return 1  # the error of the driver after a launch that was ended, of which there is a finding
         return _traceback(error)
     finally:
+        program_ended()
         if driver is not None:
             driver.finish()
     return 0

@@ -38,11 +38,18 @@ class _ImportHooks(MetaPathFinder):
         self.after: dict[str, list[Callable[[], object]]] = {}
         self._thread = local()
 
-    def add(self, hooks: dict[str, list[Callable[[], object]]], name: str, action: Callable[[], object]) -> None:
-        """Enter a function under the name of a module."""
+    def add(self, hooks: dict[str, list[Callable[[], object]]], name: str, action: Callable[[], object]) -> Callable[[], None]:
+        """Enter a function under the name of a module; returns a function that removes it."""
         hooks.setdefault(name, []).append(action)
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
+
+        def forget() -> None:
+            actions = hooks.get(name, [])
+            if action in actions:
+                actions.remove(action)
+
+        return forget
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         """Ask the other finders; the functions after the import stay until it is executed, as programs also ask without importing."""
@@ -75,16 +82,9 @@ def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
     if sys.modules.get(name) is not None:
         action()
         return lambda: None
-    _HOOKS.add(_HOOKS.after, name, action)
-
-    def forget() -> None:
-        actions = _HOOKS.after.get(name, [])
-        if action in actions:
-            actions.remove(action)
-
-    return forget
+    return _HOOKS.add(_HOOKS.after, name, action)
 
 
-def before_import(name: str, action: Callable[[], object]) -> None:
-    """Call ``action`` when a program is about to import a module that it has not imported yet."""
-    _HOOKS.add(_HOOKS.before, name, action)
+def before_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
+    """Call ``action`` when a program is about to import a module that it has not imported yet; returns a function that cancels this."""
+    return _HOOKS.add(_HOOKS.before, name, action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache, partial
 from pathlib import Path
@@ -24,13 +25,13 @@ __all__ = ["LIBRARY", "install_on_import"]
 _for_good = ExitStack()
 
 
-def install_on_import() -> None:
-    """Prepare the process for a program that may import CuTe DSL, to the program's end.
+def install_on_import() -> Callable[[], None]:
+    """Prepare the process for a program that may import CuTe DSL; returns a function to call at the program's end.
 
     The import raises `BuildError` if there is no compiler for the libraries.
     """
     _bindings_runtime.install_on_import()
-    before_import("cutlass", _set_up)
+    return before_import("cutlass", _set_up)
 
 
 @cache

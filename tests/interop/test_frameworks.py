@@ -183,6 +183,28 @@ print(cutlass.__file__, len(core.Program.__mro__), len(cuda.install().bridge.sto
 """
 
 
+AFTER_A_RUN = """
+import sys
+from ptxlab import cuda
+from ptxlab.cli import main
+
+sys.argv = ["ptxlab", "exec", "--target", "sm_90a", "program.py"]
+try:
+    main()
+except SystemExit:
+    pass
+import cutlass
+print(cutlass.__file__, len(cuda.install().bridge.store.finders))
+"""
+
+
+def test_imports_after_a_program_are_not_prepared(tmp_path: Path) -> None:
+    (tmp_path / "cutlass.py").touch()
+    (tmp_path / "program.py").touch()
+    done = subprocess.run([sys.executable, "-c", AFTER_A_RUN], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.split() == [str(tmp_path / "cutlass.py"), "0"], done.stderr
+
+
 def test_programs_are_prepared_once_in_a_process_that_runs_several(tmp_path: Path) -> None:
     (tmp_path / "cutlass.py").touch()
     done = subprocess.run([sys.executable, "-c", SEVERAL_RUNS], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

@@ -38,7 +38,7 @@ def bars(title: str, series: Sequence[str], groups: Mapping[str, Sequence[float 
     if len(series) > len(_COLOURS) or any(len(values) != len(series) for values in groups.values()):
         raise ValueError("a group has one bar for each of up to four names")
     longest = max((value for values in groups.values() for value in values if value is not None), default=0) or 1
-    room = _WIDTH - _LABELS - _VALUES - 2 * _MARGIN
+    longest_bar = _WIDTH - _LABELS - _VALUES - 2 * _MARGIN
     height = 2 * _MARGIN + _LEGEND + len(groups) * (len(series) * _BAR + _GAP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" role="img" '
@@ -57,10 +57,10 @@ def bars(title: str, series: Sequence[str], groups: Mapping[str, Sequence[float 
         parts.append(f'<text x="{_MARGIN}" y="{middle:g}">{escape(label)}</text>')
         for value, colour in zip(values, _COLOURS, strict=False):
             if value is not None:
-                long = max(1.0, value / longest * room)
+                length = max(1.0, value / longest * longest_bar)
                 left = _MARGIN + _LABELS
-                parts.append(f'<rect x="{left}" y="{y}" width="{long:.1f}" height="{_BAR - 2}" fill="{colour}"/>')
-                parts.append(f'<text x="{left + long + 6:.1f}" y="{y + _BAR - 4}">{value:.3g} {escape(unit)}</text>')
+                parts.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{_BAR - 2}" fill="{colour}"/>')
+                parts.append(f'<text x="{left + length + 6:.1f}" y="{y + _BAR - 4}">{value:.3g} {escape(unit)}</text>')
             y += _BAR
         y += _GAP
     return "\n".join([*parts, "</svg>"]) + "\n"

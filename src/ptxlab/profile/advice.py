@@ -9,6 +9,7 @@ from ptxlab.isa.effects import MbarrierWait
 
 if TYPE_CHECKING:
     from ptxlab.profile._profile import Profile
+    from ptxlab.profile.counters.columns import Counts
     from ptxlab.profile.model.estimate import Estimate
 
 __all__ = ["advice"]
@@ -49,43 +50,48 @@ def advice(profile: Profile) -> tuple[str, ...]:
 
 def _conflicts(profile: Profile, estimate: Estimate) -> Iterator[str]:
     busy = estimate.occupied.get("shared memory", 0.0)
-    lines = sorted(profile.lines(), key=lambda line: -line.counts.bank_conflicts)[:_MOST]
-    for line in lines if busy > _BUSY else ():
-        counts = line.counts
-        if line.place is not None and counts.bank_conflicts > _PART * counts.shared_wavefronts:
-            yield (
-                f"line {line.place.line}: bank conflicts: {counts.shared_wavefronts:,} wavefronts of shared memory, of which "
-                f"{counts.shared_least:,} would do if words lay in different banks (padded rows, or a swizzle); shared memory is busy "
-                f"{busy:.0%} of the time, and these are {counts.bank_conflicts / profile.totals.shared_wavefronts:.0%} of its wavefronts"
-            )
+    for line, counts in _avoidable(profile, busy, "bank_conflicts", "shared_wavefronts"):
+        yield (
+            f"line {line}: bank conflicts: {counts.shared_wavefronts:,} wavefronts of shared memory, of which "
+            f"{counts.shared_least:,} would do if words lay in different banks (padded rows, or a swizzle); shared memory is busy "
+            f"{busy:.0%} of the time, and these are {counts.bank_conflicts / profile.totals.shared_wavefronts:.0%} of its wavefronts"
+        )
 
 
 def _sectors(profile: Profile, estimate: Estimate) -> Iterator[str]:
     busy = estimate.occupied.get("global memory", 0.0)
-    lines = sorted(profile.lines(), key=lambda line: -line.counts.excess_sectors)[:_MOST]
+    for line, counts in _avoidable(profile, busy, "excess_sectors", "global_sectors"):
+        yield (
+            f"line {line}: {counts.global_sectors:,} sectors of global memory, of which {counts.global_least:,} would do if "
+            f"the threads of a warp accessed neighbouring bytes; global memory is busy {busy:.0%} of the time"
+        )
+
+
+def _avoidable(profile: Profile, busy: float, excess: str, all_of_them: str) -> Iterator[tuple[int, Counts]]:
+    """The lines with the most avoidable work and their counters; none if the memory is not ``busy`` enough for that to matter.
+
+    ``excess`` and ``all_of_them`` are the counters of the avoidable work and of all of it.
+    """
+    lines = sorted(profile.lines(), key=lambda line: -getattr(line.counts, excess))[:_MOST]
     for line in lines if busy > _BUSY else ():
-        counts = line.counts
-        if line.place is not None and counts.excess_sectors > _PART * counts.global_sectors:
-            yield (
-                f"line {line.place.line}: {counts.global_sectors:,} sectors of global memory, of which {counts.global_least:,} would do if "
-                f"the threads of a warp accessed neighbouring bytes; global memory is busy {busy:.0%} of the time"
-            )
+        if line.place is not None and getattr(line.counts, excess) > _PART * getattr(line.counts, all_of_them):
+            yield line.place.line, line.counts
 
 
 def _copies(profile: Profile, estimate: Estimate) -> Iterator[str]:
     """Waits for copies while nothing that copies need is busy: their latency is the reason."""
     copies = [span for span in estimate.spans if span.track == "TMA"]
-    flights = [(span.begin, span.end) for span in copies]
+    intervals = [(span.begin, span.end) for span in copies]
     on_path = sum(part for (track, _, _), part in estimate.path_parts.items() if track == "TMA")
     limits = max(estimate.occupied.get(name, 0.0) for name in ("TMA", "global memory", "tensor core", "shared memory"))
     ops = profile.sample.launch.program.ops
     waits = [(part, ops[index].line) for index, part in estimate.waits_of.items() if isinstance(ops[index].effects, MbarrierWait)]
-    if not flights or not waits or on_path < _WAITS or limits > _IDLE:
+    if not intervals or not waits or on_path < _WAITS or limits > _IDLE:
         return
     most, line = max(waits)
     if most < _WAITS:
         return
-    together = sum(end - begin for begin, end in flights) / _covered(flights)
+    together = sum(end - begin for begin, end in intervals) / _covered(intervals)
     repeated = len({(span.cta, span.op) for span in copies}) < len(copies)
     help = "more stages would help" if repeated else "no copy is repeated, so only other work meanwhile, such as more CTAs, would hide it"
     tma, memory = (estimate.occupied.get(name, 0.0) for name in ("TMA", "global memory"))
@@ -96,10 +102,10 @@ def _copies(profile: Profile, estimate: Estimate) -> Iterator[str]:
     )
 
 
-def _covered(flights: list[tuple[float, float]]) -> float:
-    """The time in which at least one is in flight."""
+def _covered(intervals: list[tuple[float, float]]) -> float:
+    """The time that at least one interval covers."""
     whole = last = 0.0
-    for begin, end in sorted(flights):
+    for begin, end in sorted(intervals):
         whole += max(end - max(begin, last), 0.0)
         last = max(last, end)
     return whole or 1.0

@@ -26,7 +26,7 @@ __all__ = ["Scheduler"]
 
 SLICE = 100_000
 """Warp-instructions before another warp gets its turn."""
-SMALLEST_SLICE = 4_000
+SMALLEST_SLICE = 10_000
 GROUP_SLICE = 2_000
 """Warp-instructions before other lanes of a diverged warp get their turn."""
 EXPIRY_COST = 1_000
@@ -45,7 +45,6 @@ class Scheduler:
 
     def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
         self.launch = launch
-        self.execute = execute
         self.queues = Queues(launch)
         self.signals: list[AsyncOperation] = []
         self.instructions = 0
@@ -59,12 +58,24 @@ class Scheduler:
         self._on_performing = overridden_hook(launch.observer, "performing")
         self.rounds = 0
         self.services = [0] * len(launch.program.ops)
+        self._run_state = (
+            launch,
+            execute,
+            launch.program.ops,
+            launch.handlers,
+            launch.together,
+            self.services,
+            self._retire_hooks,
+            launch.observer,
+            self._on_running,
+            self._on_stopped,
+        )
         self.running: AsyncOperation | None = None
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
-        self._turns = self._slices = 0
-        self._seen = -1
+        self._turns = self._slices = self._needed = 0
+        self._seen = self._barrier_arrivals = -1
         self._watch = Watch(launch)
         self.outside = launch.options.outside
         self._eager = launch.policy == "eager"
@@ -257,19 +268,29 @@ class Scheduler:
         return self._poll_all() or self.launch.start_cluster() or self._expire()
 
     def _slice_used_up(self) -> None:
-        """Look for other progress, or a hang, when all warps have used up their slices since the last progress."""
+        """Look for other progress, or a hang, when all warps have used up their slices since the last progress.
+
+        Threads that meet at barriers may compute, or wait in a loop for other clusters: further clusters start if the launch repeats itself
+        or half of its budget is spent.
+        """
         self.rounds += 1
         progress = self.launch.progress
         if progress != self._seen:
             self._seen = progress
             self._slices = 0
         self._slices += 1
-        if self._slices <= len(self.ready):
+        if self._slices <= self._needed:
+            return
+        self._needed = len(self.ready)
+        if self._slices <= self._needed:
             return
         self._slices = 0
-        if self._go_on() or self.launch.start_cluster():
+        if self._poll_all() or self._go_on():
             return
-        if self._watch.repeats() and not self._poll_all() and not self._expire() and not self._wait_outside(self._watch.digest()):
+        met, self._barrier_arrivals = self.launch.barrier_arrivals != self._barrier_arrivals, self.launch.barrier_arrivals
+        if (not met or self.instructions > self.budget >> 1) and self.launch.start_cluster():
+            return
+        if self._watch.repeats() and not (self.launch.start_cluster() or self._expire() or self._wait_outside(self._watch.digest())):
             self.no_progress()
 
     def _go_on(self) -> bool:
@@ -312,17 +333,10 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch = self.launch
+        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
-        execute = self.execute
-        ops = launch.program.ops
-        handlers = launch.handlers
-        together = launch.together
-        services = self.services
-        retire_hooks = self._retire_hooks
-        observer, running, stopped = self.observer, self._on_running, self._on_stopped
-        fuel = warp.slice or SLICE
+        fuel = warp.fuel or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
         self._until = self.instructions + words[_FUEL]
         while True:
@@ -410,7 +424,13 @@ class Scheduler:
             if stopped is not None:
                 stopped(warp, group)
             if status == _PARKED:
-                warp.slice = SLICE
+                if warp.progress != launch.progress:
+                    warp.progress = launch.progress
+                    warp.slice = warp.fuel = SLICE
+                else:
+                    warp.fuel = fuel if fuel > 0 else 1
+                if group.state == WAIT and len(groups) == 1:
+                    return False
                 continue
             if status == _DIVERGE:
                 taken = words[_ACTIVE]
@@ -438,6 +458,6 @@ class Scheduler:
             elif status == _FAULT:
                 launch.reports.engine_fault(warp)
             if fuel <= 0:
-                warp.slice = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
+                warp.slice = warp.fuel = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
                 self.enqueue(warp)
                 return True

@@ -102,9 +102,11 @@ class Warp(Registers):
         "converged_mask",
         "cta",
         "expired",
+        "fuel",
         "live",
         "local",
         "machine",
+        "progress",
         "q",
         "queued",
         "retried",
@@ -130,7 +132,8 @@ class Warp(Registers):
         self.queued = False
         self.spun = False
         self.expired = self.retried = False
-        self.slice = 0
+        self.slice = self.fuel = 0
+        self.progress = -1
         self.local: NDArray[np.uint8] | None = None
         self.state: dict[Hashable, Any] = {}
         self.context = Context()

@@ -37,6 +37,8 @@ _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
 """What the events of barriers handle."""
+_ORDERED = (MbarrierArrive, MbarrierWait, MbarrierTransactions, ClusterArrive)
+"""The arrivals and waits that state an order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,9 +77,7 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
 
 def _relaxed_order(effects: Effect | None) -> Order | None:
     """The order of a relaxed arrival or wait; None for all others."""
-    if isinstance(effects, MbarrierArrive | MbarrierWait | MbarrierTransactions | ClusterArrive) and effects.order.relaxed:
-        return effects.order
-    return None
+    return effects.order if isinstance(effects, _ORDERED) and effects.order.relaxed else None
 
 
 class Barriers:

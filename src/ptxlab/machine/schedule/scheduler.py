@@ -364,6 +364,7 @@ class Scheduler:
             again = group.again
             warp.spun = False
             while True:
+                resumed = again
                 if again:
                     again = group.again = False
                     index, active = group.op, group.active
@@ -371,7 +372,7 @@ class Scheduler:
                     group.retried = group.expired = False
                 else:
                     status = execute(context)
-                    if words[_EVENTS] and observer is not None:
+                    if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]
@@ -386,16 +387,17 @@ class Scheduler:
                 warp.q = op.q
                 warp.mask = active
                 mask = warp.converged_mask = words[_MASK]
-                if together[index] and mask != warp.live:
-                    group.state = CONVERGE
-                    group.op, group.active, group.again = index, active, True
-                    status = _PARKED
-                    break
-                if together[index] and active != mask:
-                    launch.reports.partial(warp)
+                if together[index]:
+                    if mask != warp.live:
+                        group.state = CONVERGE
+                        group.op, group.active, group.again = index, active, True
+                        status = _PARKED
+                        break
+                    if active != mask:
+                        launch.reports.partial(warp)
                 services[index] += 1
                 wait = handlers[index](warp)
-                if warp.expired or warp.retried:
+                if resumed:
                     warp.expired = warp.retried = False
                 if wait is not None:
                     group.state = WAIT

@@ -10,6 +10,7 @@ import pytest
 
 from ptxlab.diagnostics import render_json, render_text
 from tests.machine.launch_helpers import kernel, run, store
+from tests.sweep_helpers import one_in
 
 SHARED = ".shared .align 8 .b64 bars[32]; .local .align 4 .b32 own;"
 INIT = "setp.eq.u32 p, tid, 0;\n@p mbarrier.init.shared.b64 [bars], 1;\nbar.sync 0;\n"
@@ -186,7 +187,7 @@ MEETINGS = pytest.mark.parametrize("barrier", BARRIERS.values(), ids=BARRIERS)
 
 
 @MEETINGS
-@pytest.mark.parametrize("warps", [1, 2, 3, 5])
+@pytest.mark.parametrize("warps", one_in(4, [2, 1, 3, 5]))
 def test_a_spin_of_threads_that_meet_at_a_barrier(barrier: str, warps: int) -> None:
     body = f"SPIN:\nld.acquire.gpu.global.u32 r2, [out];\nsetp.eq.u32 q, r2, 1;\n{barrier}\n@!q bra SPIN;\n"
     started = time.process_time()
@@ -196,7 +197,7 @@ def test_a_spin_of_threads_that_meet_at_a_barrier(barrier: str, warps: int) -> N
 
 
 @MEETINGS
-@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("policy", one_in(3, ["eager", "lazy", "random"]))
 @pytest.mark.parametrize("waiting", [0, 1], ids=["for a later CTA", "for an earlier CTA"])
 def test_a_spin_ends_when_another_cta_has_finished_its_copy(waiting: int, policy: str, barrier: str) -> None:
     """One CTA waits in a loop for a flag that the other one sets behind a ``cp.async``, for which that one waits, too."""

@@ -153,6 +153,7 @@ def test_a_menu_shows_the_other_launches(profile: Any, browsers: Any, tmp_path: 
     assert browser.run("return document.getElementById('launches').selectedIndex") == 1
 
 
+@pytest.mark.sweep
 def test_a_page_of_50_megabytes_stays_usable(profile: Any, browsers: Any, tmp_path: Path) -> None:
     many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(1_850_000))
     large = replace(profile)

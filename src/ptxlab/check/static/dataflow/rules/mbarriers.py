@@ -281,11 +281,24 @@ def commits(kernel: Kernel) -> Iterator[Report]:
     waits = objects.known(_effective(kernel, objects))
     if waits is None:
         return
-    for point in kernel.of(_is_commit):
-        offsets = objects.of(point)
-        if offsets and not offsets & waits.keys() and _is_used(kernel):
-            message = f"{point.op.short} arrives on the mbarrier at shared offset {min(offsets):#x}, and nothing waits for it there"
+    unawaited = {p.op.index: p for p in kernel.of(_is_commit) if (offsets := objects.of(p)) and not offsets & waits.keys()}
+    if unawaited and _is_used(kernel):
+        for point in _only_tracking(kernel, unawaited):
+            offset = min(objects.of(point))
+            message = f"{point.op.short} arrives on the mbarrier at shared offset {offset:#x}, and nothing waits for it there"
             yield Report("X105", point.op, message, "wait on the mbarrier before the results are used")
+
+
+def _only_tracking(kernel: Kernel, commits: dict[int, Point]) -> Iterator[Point]:
+    """Those of some commits that track an operation which reaches no other commit."""
+
+    def others(point: Point) -> bool:
+        return _is_commit(point) and point.op.index not in commits
+
+    for paths in kernel.paths:
+        for start in paths.points(is_product):
+            if not paths.reaches(start, others):
+                yield from (commit for commit in commits.values() if paths.comes_to(start, commit))
 
 
 def _is_used(kernel: Kernel) -> bool:

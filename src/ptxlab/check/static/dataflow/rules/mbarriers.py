@@ -153,7 +153,7 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
         if offsets and not offsets & suppliers.keys():
             message = f"{point.op.short} waits on the mbarrier at shared offset {min(offsets):#x}, and nothing arrives there"
             yield Report("H601", point.op, message, "let a thread, a copy or a commit arrive on this mbarrier")
-        elif len(offsets) == 1 and _turns(kernel, point):
+        elif len(offsets) == 1 and kernel.repeats(point):
             first_waits.setdefault(min(offsets), []).append(point)
     for offset, waits in first_waits.items():
         late = suppliers[offset]
@@ -161,23 +161,6 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
             what = f"what arrives there, {late[0].op.short} at line {common(late)}, stands behind the wait"
             message = f"{waits[0].op.short} waits for the first phase of the mbarrier at shared offset {offset:#x}, and {what}"
             yield Report("H601", waits[0].op, message, "let something arrive on this mbarrier before any thread has passed the wait")
-
-
-def _turns(kernel: Kernel, wait: Point) -> bool:
-    """Whether threads repeat a wait until it succeeds, and do nothing else."""
-    blocks = kernel.program.blocks
-    last = kernel.flow.points.get(blocks[wait.block].stop - 1)
-    guard = None if last is None else last.guard
-    if guard is None or guard.symbol is None or wait.op.index not in guard.symbol.leaves:
-        return False
-    for following in blocks[wait.block].successors:
-        seen: set[int] = set()
-        while following != wait.block and following not in seen and len(blocks[following].successors) == 1:
-            seen.add(following)
-            (following,) = blocks[following].successors
-        if following == wait.block:
-            return True
-    return False
 
 
 def unsupplied(kernel: Kernel) -> Iterator[Report]:
@@ -223,6 +206,8 @@ def arrivals(kernel: Kernel) -> Iterator[Report]:
 def _total(kernel: Kernel, points: list[Point]) -> int | None:
     """The most arrivals that instructions outside of loops make; None if that is not known."""
     total = 0
+    if kernel.names_ranks:
+        return None
     for point in points:
         if isinstance(point.op.effects, Asynchronous):
             continue
@@ -316,7 +301,7 @@ def bytes_expected(kernel: Kernel) -> Iterator[Report]:
     objects = _Objects(kernel)
     expects = objects.known(kernel.of(lambda p: _expected(p) is not None))
     copies = objects.known(kernel.of(_is_copy))
-    if expects is None or copies is None or objects.known(kernel.of(is_supplier)) is None:
+    if expects is None or copies is None or kernel.names_ranks or objects.known(kernel.of(is_supplier)) is None:
         return
     for offset, points in copies.items():
         announced = expects.get(offset, [])

@@ -117,11 +117,10 @@ class Kernel:
         """Whether the kernel makes addresses in the shared memory of CTAs of the cluster by their ranks."""
         return any(memory.names_rank(op) for op in self.program.ops)
 
-    @cached_property
-    def in_cluster(self) -> bool:
-        """Whether threads of other CTAs may arrive on the mbarriers of a CTA."""
-        clustered = of_class(ClusterArrive, ClusterWait)
-        return self.names_ranks or any(clustered(point) or point.named("ctaMask") is not None for point in self.points)
+    def arrives_elsewhere(self, point: Point) -> bool:
+        """Whether an instruction may arrive on the mbarrier of another CTA."""
+        remote = isinstance(point.op.effects, MbarrierArrive) and point.op.q.get("space") == "shared::cluster"
+        return self.names_ranks or remote or point.named("ctaMask") is not None
 
     def repeats(self, wait: Point) -> bool:
         """Whether threads repeat a wait until it succeeds, and do nothing else."""

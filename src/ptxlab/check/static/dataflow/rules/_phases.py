@@ -119,7 +119,8 @@ class Phases:
             assert wait is not None
             arrivals = [event for event in self.events if event.parity is None and event.offset == wait.offset]
             blocked = all(other.held is not None for other in classes if _executes(other, [*arrivals, *anywhere]))
-            if wait.offset in reported or not blocked or (arrivals and self.kernel.in_cluster):
+            elsewhere = any(self.kernel.arrives_elsewhere(event.point) for event in arrivals)
+            if wait.offset in reported or not blocked or elsewhere:
                 continue
             reported.add(wait.offset)
             if arrivals:

@@ -86,6 +86,7 @@ RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
         "tcgen05_product",
         (*_OTHER, (_COMMIT, _COMMIT + _COMMIT_OTHER)),
     ),
+    "a box of two rows of 32 words": ("tensor_map", (("[%r3], 0, 16;", "[%r3], 0, 32;"), ("[%r3], 1, 4;", "[%r3], 1, 2;"))),
     "zeros of an accumulator behind the fence": (
         "wgmma",
         ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f4')}", 1))),
@@ -104,6 +105,12 @@ WRONG: dict[str, tuple[str, tuple[Edit, ...], str]] = {
         "X107",
     ),
     "only a commit that nothing waits for": ("tcgen05_product", (*_OTHER, (_COMMIT, _COMMIT_OTHER)), "H601"),
+    "a tensor map that is used with no fence": (
+        "tensor_map",
+        (("    fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;\n", ""),),
+        "X117",
+    ),
+    "bytes of a box of two rows": ("tensor_map", (("[%r3], 1, 4;", "[%r3], 1, 2;"),), "H601"),
     "warps that take more registers than others give back": ("warps", (_EXACT, ("u32 160;", "u32 224;")), "H601"),
     "values of an accumulator behind the fence": (
         "wgmma",

@@ -18,6 +18,7 @@ from ptxlab.check.static.dataflow._kernel import (
     synchronises,
 )
 from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow.rules.maps import box_of
 from ptxlab.isa.effects import (
     Asynchronous,
     ClusterArrive,
@@ -305,7 +306,7 @@ def bytes_expected(kernel: Kernel) -> Iterator[Report]:
         return
     for offset, points in copies.items():
         announced = expects.get(offset, [])
-        sizes = [_size(point) for point in points]
+        sizes = [_size(kernel, point) for point in points]
         if None in sizes or not all(_once(kernel, point) for point in (*points, *announced)):
             continue
         arriving = sum(size or 0 for size in sizes)
@@ -335,9 +336,10 @@ def _is_copy(point: Point) -> bool:
     return completes or (isinstance(effect, Asynchronous) and effect.completion is Completion.BYTES)
 
 
-def _size(point: Point) -> int | None:
+def _size(kernel: Kernel, point: Point) -> int | None:
+    """The bytes that an instruction completes."""
     value = point.named("size") or point.named("txCount")
-    return None if value is None else value.constant
+    return box_of(kernel, point) if value is None else value.constant
 
 
 def _once(kernel: Kernel, point: Point) -> bool:

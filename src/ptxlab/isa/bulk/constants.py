@@ -11,6 +11,7 @@ from ptxlab.isa.operands import Op
 
 __all__ = ["box_bytes", "copies_box", "replaced_field"]
 
+_MOST_DIMENSIONS = 5
 Field = tuple[str, int | None]
 """The name of a field as in the opcode, and the dimension where it has one."""
 
@@ -35,11 +36,13 @@ def box_bytes(fields: Mapping[Field, int | None]) -> int | None:
     Examples
     --------
     >>> fields = {("rank", None): 1, ("elemtype", None): 6, ("box_dim", 0): 64, ("box_dim", 1): 8}
-    >>> box_bytes(fields), box_bytes({**fields, ("rank", None): 2})
-    (1024, None)
+    >>> box_bytes(fields), box_bytes({**fields, ("rank", None): 2}), box_bytes({**fields, ("rank", None): 0xFFFFFFFF})
+    (1024, None, None)
     """
     rank = fields.get(("rank", None))
-    wanted: list[Field] = [("rank", None), ("elemtype", None), *(("box_dim", dimension) for dimension in range((rank or 0) + 1))]
+    if rank is None or rank >= _MOST_DIMENSIONS:
+        return None
+    wanted: list[Field] = [("rank", None), ("elemtype", None), *(("box_dim", dimension) for dimension in range(rank + 1))]
     raw = bytearray(TENSOR_MAP_BYTES)
     for field in wanted:
         value = fields.get(field)

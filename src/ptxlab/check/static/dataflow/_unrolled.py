@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import State
-from ptxlab.check.static.dataflow._flow import Flow, Point
+from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa.effects import MbarrierWait
 

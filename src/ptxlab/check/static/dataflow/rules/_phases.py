@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_supplier, mbarrier_operand
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution, Step
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, MbarrierArrive, MbarrierInit, MbarrierWait

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import (
     Kernel,
     Report,
@@ -18,6 +17,7 @@ from ptxlab.check.static.dataflow._kernel import (
     synchronises,
 )
 from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow.rules.maps import box_of
 from ptxlab.isa.effects import (
     Asynchronous,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ptxlab import ptx
-from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
+from ptxlab.check.static.dataflow._flow import Flow, flow_of
 from ptxlab.check.static.dataflow._paths import paths_of
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.engine import lower
 from ptxlab.isa.native_ops import LaneAccess
 

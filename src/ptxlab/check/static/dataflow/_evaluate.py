@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.check.static.dataflow._affine import Affine, Opaque, Sum
+from ptxlab.check.static.dataflow._affine import Affine, Multiple, Opaque, Sum
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Symbols, Value, constant
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
@@ -209,6 +209,8 @@ class Evaluator:
             with np.errstate(all="ignore"):
                 result = op.row.semantics(self.x, op.q, *given)
         except Opaque as opaque:
+            if opaque.low is not None:
+                return self._placed(op, specs, sources, *opaque.low)
             if opaque.limits is None:
                 if not opaque.options:
                     self._never_affine.add(pattern)
@@ -217,6 +219,9 @@ class Evaluator:
             key = ("limited", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
             return (self._limited(key, sources, opaque),)
         except (TypeError, AttributeError):
+            self._never_affine.add(pattern)
+            return None
+        if isinstance(result, Multiple):
             self._never_affine.add(pattern)
             return None
         results = (result,) if outputs == 1 else result
@@ -238,6 +243,15 @@ class Evaluator:
         symbol = self.symbols.get(key, leaves, uniform)
         symbol.options = tuple(self._stored(each, specs[0].type, op.operands[0], "") for each in opaque.options)
         return (Value(symbol, 0),)
+
+    def _placed(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], low: Any, zeros: int) -> tuple[Value, ...]:
+        """A number whose high bits are not known."""
+        key = ("placed", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        leaves, uniform, root = _joined(sources)
+        symbol = self.symbols.get(key, leaves, uniform, None, root)
+        symbol.zeros = zeros
+        stored = self._stored(low, specs[0].type, op.operands[0], root)
+        return (Value(symbol, stored.data, root),)
 
     def _options(self, op: Op, sources: list[Value | None]) -> tuple[tuple[Value, ...], bool]:
         """The results of an instruction for those values of its operands that are known on some path.

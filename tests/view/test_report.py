@@ -136,6 +136,14 @@ def test_the_critical_path_is_the_first_row_of_the_timeline(page: Any, profile: 
     assert steps == [[round(span.begin, 1), round(span.end, 1)] for span in profile.estimate.path]
 
 
+def test_a_table_of_arrays(page: Any) -> None:
+    """128 threads store 4 bytes each, next to each other."""
+    cells = "return [...document.querySelectorAll('#arrays tr')].map(row => [...row.children].map(cell => cell.textContent))"
+    heading, row = page().run(cells)
+    assert heading[:4] == ["array", "bytes", "bytes read", "bytes written"]
+    assert row == ["out", "512", "", "512", "", ""]
+
+
 def test_a_menu_shows_the_other_launches(profile: Any, browsers: Any, tmp_path: Path) -> None:
     other = replace(profile, kernel="other")
     path = tmp_path / "two.html"

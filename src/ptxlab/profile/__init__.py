@@ -8,6 +8,7 @@ from __future__ import annotations
 from ptxlab.profile._profile import InstructionCounts, LineCounts, ProductCounts, Profile
 from ptxlab.profile.advice import advice
 from ptxlab.profile.counters.columns import COLUMNS, Column, Counts
+from ptxlab.profile.counters.footprint import Footprint
 from ptxlab.profile.counters.roles import Role
 from ptxlab.profile.model.estimate import Estimate
 from ptxlab.profile.model.parameters import Parameters, parameters_of
@@ -19,6 +20,7 @@ __all__ = [
     "Column",
     "Counts",
     "Estimate",
+    "Footprint",
     "InstructionCounts",
     "LineCounts",
     "Occupancy",

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ptxlab.profile import COLUMNS, Counts, Estimate, LineCounts, Profile, advice
 
-__all__ = ["estimate_words", "profile_comparison", "profile_tables", "summary_words"]
+__all__ = ["ARRAY_HEADINGS", "array_rows", "estimate_words", "profile_comparison", "profile_tables", "summary_words"]
 
 _LONGEST = 44
 """Characters of a line of PTX that are shown."""
@@ -61,8 +61,8 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
 
     Returns
     -------
-    the occupancy in words, a table of the roles, one of the products, and one of the lines; columns without numbers are left out. Large
-    numbers are rounded; `Profile.as_dict` has them all
+    the occupancy in words, a table of the roles, one of the products, one of the arrays, and one of the lines; columns without numbers are
+    left out. Large numbers are rounded; `Profile.as_dict` has them all
     """
     totals = found.totals
     shown = [heading for heading in _HEADINGS if heading.number(totals)]
@@ -74,6 +74,8 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
     parts.append(roles)
     if found.products:
         parts.append(_products(found))
+    if found.arrays:
+        parts.append(_arrays(found))
     lines = [line for line in found.lines(by) if everything or _costs(line.counts)]
     title = "source line" if by == "source" else "PTX line"
     parts.append(_table(title, shown, ((_title(line), line.counts) for line in lines)))
@@ -109,6 +111,23 @@ def _products(found: Profile) -> Table:
     for each in found.products:
         table.add_row(Text(each.opcode), each.types, "x".join(map(str, each.shape)), f"{each.count:,}", f"{each.operations:,}")
     return table
+
+
+def _arrays(found: Profile) -> Table:
+    table = Table(*ARRAY_HEADINGS, box=SIMPLE, padding=(0, 1), pad_edge=False)
+    for row in array_rows(found):
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+ARRAY_HEADINGS = ("array", "bytes", "bytes read", "bytes written", "read by CTAs", "CTAs that read a sector")
+
+
+def array_rows(found: Profile) -> Iterator[tuple[str, ...]]:
+    """The rows of a table of the footprints, whose columns are `ARRAY_HEADINGS`; the last row is of all arrays if there are several."""
+    for each in (*found.arrays, *([found.footprint] if len(found.arrays) > 1 else [])):
+        numbers = (each.size, each.read, each.written, each.read_by_ctas)
+        yield each.name or "all", *(_short(number) if number else "" for number in numbers), f"{each.reuse:.2f}" if each.read else ""
 
 
 def _title(line: LineCounts) -> str:

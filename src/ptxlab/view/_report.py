@@ -10,7 +10,7 @@ from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, Place
 from ptxlab.profile import LineCounts, Profile
-from ptxlab.view._profile import estimate_words, summary_words
+from ptxlab.view._profile import ARRAY_HEADINGS, array_rows, estimate_words, summary_words
 
 __all__ = ["report_page"]
 
@@ -99,6 +99,7 @@ def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
         "cycles": 0 if estimate is None else round(estimate.cycles),
         "clock": 1.0 if estimate is None else estimate.parameters.clock,
         "roofline": [] if estimate is None else [[name, round(cycles)] for name, cycles in estimate.roofline.items()],
+        "arrays": [ARRAY_HEADINGS, *array_rows(found)] if found.arrays else [],
         "columns": names,
         "ptx": ptx,
         "source": source,

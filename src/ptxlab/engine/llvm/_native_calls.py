@@ -11,7 +11,7 @@ from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
-from ptxlab.engine.support.counters import ATOMIC, LOAD
+from ptxlab.engine.support.counters import ATOMIC, COPY, LOAD
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
@@ -301,7 +301,7 @@ class Caller:
         if self.program.counted:
             read = mask & ~ignored
             read = read if sizes.ref == "null" else read & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
-            self.count(frame, read, "global", op.operands[native.source], native.size, op)
+            self.count(frame, read, "global", op.operands[native.source], native.size, op, COPY)
         check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)

@@ -15,16 +15,17 @@ from enum import IntEnum
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.accesses import all_addresses
+from ptxlab.engine.support.footprint import SECTOR, emit_touch
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["ATOMIC", "COUNTER_WORDS", "LINE", "LOAD", "PATTERN_WORDS", "SECTOR", "Counter", "count_executions", "emit_count"]
+__all__ = ["ATOMIC", "COPY", "COUNTER_WORDS", "LINE", "LOAD", "PATTERN_WORDS", "Counter", "count_executions", "emit_count"]
 
-ATOMIC, LOAD = "atomic", "load"
-"""Accesses that cost something else than stores: atomic operations, and loads into registers."""
+ATOMIC, COPY, LOAD = "atomic", "copy", "load"
+"""Accesses that are no stores: atomic operations, what cp.async reads, and loads into registers."""
 
-SECTOR, LINE = 32, 128
-"""Bytes of a sector and of a cache line."""
+LINE = 128
+"""Bytes of a cache line."""
 _WORD = 4
 """Bytes of a word of a bank."""
 _BANKS = 32
@@ -77,6 +78,8 @@ def count_executions(context: Value, op: int) -> None:
 
 def emit_count(module: Module, space: str, source: str, size: int, kind: str = "") -> None:
     """``void count_SPACE_SOURCE_SIZE[_KIND](context, mask, row, offset, op)``: count one access; SOURCE as for ``resolve_*``."""
+    if space in ("global", "generic"):
+        emit_touch(module)
     _OneAccess(module, space, source, size, kind)
 
 
@@ -94,7 +97,7 @@ class _OneAccess:
     def __init__(self, module: Module, space: str, source: str, size: int, kind: str) -> None:
         name = f"count_{space}_{source}_{size}" + (f"_{kind}" if kind else "")
         code, (context, mask, row, offset, op) = module.define(f"void {name}(ptr context, i32 mask, ptr row, i64 offset, i32 op)")
-        self.code, self.size, self.kind = code, size, kind
+        self.code, self.context, self.size, self.kind = code, context, size, kind
         self.row = _row(context, op.to("i64"))
         self.patterns = context.pointer(Word.PATTERNS).at(op.to("i64") * (8 * PATTERN_WORDS))
         self.addresses = all_addresses(source, row, offset)
@@ -117,6 +120,16 @@ class _OneAccess:
             _add(self.row, requests, self.code.const("i64", 1))
             _add(self.row, number, mask.intrinsic("ctpop").to("i64") * self.size)
             count(mask)
+            if not shared:
+                self._touch(mask)
+
+    def _touch(self, mask: Value) -> None:
+        """Note which sectors of device memory the lanes access; atomic operations read and write."""
+        code = self.code
+        self.kept.store(self.addresses, align=64)
+        for write in (False, True):
+            if self.kind == ATOMIC or write == (self.kind not in (COPY, LOAD)):
+                code.call("touch", "void", self.context, mask, self.kept, code.const("i64", self.size), code.const("i64", int(write)))
 
     # ---------------------------------------------------------------------------------------------------- shared memory
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
 from ptxlab.native import address_of
 from ptxlab.profile._profile import ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, COMPILED
+from ptxlab.profile.counters.footprint import FootprintRecorder
 from ptxlab.profile.counters.roles import roles_of
 from ptxlab.profile.model.estimate import Sample
 from ptxlab.profile.model.trace import TraceRecorder
@@ -30,6 +31,7 @@ from ptxlab.profile.model.trace import TraceRecorder
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import Product
+    from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["CountingObserver"]
@@ -72,12 +74,18 @@ class CountingObserver(Profiling):
         self._waits = [_wait_column(op) for op in launch.program.ops]
         self._retrying: set[ConvergedLanes] = set()
         self._recorder = TraceRecorder(launch)
+        self._footprint = FootprintRecorder(launch.device.memory)
 
     def fill(self, warp: Warp) -> None:
         """Give a warp the rows of its number, and the patterns that all warps share."""
         warp.words[Word.COUNTERS] = address_of(self._compiled[warp.warp_id])
         warp.words[Word.PATTERNS] = address_of(self._patterns)
+        warp.words[Word.FOOTPRINT] = address_of(self._footprint.block(warp.cta))
         self._recorder.fill(warp)
+
+    def ended(self, cta: CtaState) -> None:
+        """Forget what only resident CTAs need."""
+        self._footprint.ended(cta)
 
     # -------------------------------------------------------------------------------------------------------------- waits
 
@@ -129,15 +137,17 @@ class CountingObserver(Profiling):
         elif effects.unit in _COPYING and operation.accesses is not None:
             row = self._observed[warp.warp_id, operation.op.index]
             row[_COPIES] += 1
-            copied = self._copied(row, operation)
+            copied = self._copied(warp, row, operation)
         self._recorder.issued(operation, copied)
 
-    def _copied(self, row: NDArray[np.int64], operation: AsyncOperation) -> int:
+    def _copied(self, warp: Warp, row: NDArray[np.int64], operation: AsyncOperation) -> int:
         """Count the bytes of a copy; returns those that it reads or writes in global memory."""
         written: list[int] = []
         read = 0
         assert operation.accesses is not None
-        for access in operation.accesses():
+        accesses = tuple(operation.accesses())
+        self._footprint.touch(warp.cta, accesses)
+        for access in accesses:
             for cta in operation.cta.cluster:
                 number = _bytes_in(access, cta.shared_address, len(cta.shared))
                 if number and access.write:
@@ -147,6 +157,10 @@ class CountingObserver(Profiling):
         if written:
             row[_SAVED] += sum(written) - max(written)
         return max(written, default=read)
+
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
+        """Note which sectors of device memory a service instruction accesses."""
+        self._footprint.touch(warp.cta, accesses)
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """Count the product of an mma of one warp."""
@@ -178,7 +192,7 @@ class CountingObserver(Profiling):
         grid = prod(self.launch.options.grid)
         held = int(self.launch.device.memory.rows[:, 1].sum())
         sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held)
-        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, sample)
+        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, self._footprint.arrays(), sample)
 
 
 def _wait_column(op: Op) -> int:

@@ -10,7 +10,7 @@ const short = (n) => n < 1 && n > 0 ? (100 * n).toFixed(1) + " %" : n < 1e5 ? St
 
 // ------------------------------------------------------------------------------------------------------------- launches
 const NOTHING = { kernel: "no launch", target: "no target", words: [], findings: [], cycles: 0, clock: 1, roofline: [], columns: [],
-  ptx: [], source: [], tracks: [], kinds: [], spans: [] };
+  arrays: [], ptx: [], source: [], tracks: [], kinds: [], spans: [] };
 const chosen = Number(location.hash.slice(1)) || 0;
 const DATA = LAUNCHES[chosen] || LAUNCHES[0] || NOTHING;
 LAUNCHES.forEach((launch, at) => {
@@ -23,6 +23,11 @@ get("launches").addEventListener("change", (event) => { location.hash = event.ta
 get("kernel").textContent = `${DATA.kernel} for ${DATA.target}`;
 for (const line of DATA.words) add(get("words"), "li", line);
 for (const line of DATA.findings.length ? DATA.findings : ["none"]) add(get("findings"), "li", line);
+DATA.arrays.forEach((cells, at) => {
+  const row = add(get("arrays"), "tr");
+  cells.forEach((cell, column) => add(row, at ? "td" : "th", cell, at && column ? "number" : ""));
+});
+get("memory").hidden = !DATA.arrays.length;
 const most = Math.max(DATA.cycles, 1, ...DATA.roofline.map(([, cycles]) => cycles));
 for (const [name, cycles] of [...DATA.roofline, ["estimate", DATA.cycles]]) {
   const row = add(get("bars"), "div", undefined, "bar");

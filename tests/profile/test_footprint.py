@@ -44,7 +44,8 @@ def test_sectors_of_lanes(name: str, data: st.DataObject) -> None:
         ctas.append(([lane * size for lane in lanes], data.draw(st.lists(st.integers(0, 1), min_size=32, max_size=32))))
     table = np.array([np.stack(cta, axis=1) for cta in ctas], np.uint32)
     array = np.zeros(BYTES, np.uint8)
-    found = ptxlab.loads(TEXT.format(access=text)).kernel().launch(grid=len(ctas), block=32, args=[table, array], check="none", profile=True)
+    made = ptxlab.loads(TEXT.format(access=text)).kernel()
+    found = made.launch(grid=len(ctas), block=32, args=[table, array], check="none", profile=True)
     of = {each.name: each for each in found.profile.arrays}
     places = of["places"]
     assert (places.read, places.written, places.read_by_ctas, places.reuse) == (table.nbytes, 0, table.nbytes, 1.0)

@@ -45,6 +45,7 @@ _HEADINGS = (
     _Heading("wavefronts\n(conflicts)", lambda c: c.shared_wavefronts, lambda c: c.bank_conflicts),
     _Heading("sectors\n(excess)", lambda c: c.global_sectors, lambda c: c.excess_sectors),
     _Heading("copied\nbytes", lambda c: c.bytes_to_shared + c.bytes_from_shared),
+    _Heading("wavefronts of\ncopies, operands", lambda c: c.copy_wavefronts + c.operand_wavefronts),
     _Heading("tensor memory\nbytes", lambda c: c.tensor_memory_bytes),
     _Heading("tensor\noperations", lambda c: c.tensor_operations),
 )
@@ -114,7 +115,9 @@ def _products(found: Profile) -> Table:
 
 
 def _arrays(found: Profile) -> Table:
-    table = Table(*ARRAY_HEADINGS, box=SIMPLE, padding=(0, 1), pad_edge=False)
+    table = Table(box=SIMPLE, padding=(0, 1), pad_edge=False)
+    for title in ARRAY_HEADINGS:
+        table.add_column(title, justify="left" if title == ARRAY_HEADINGS[0] else "right")
     for row in array_rows(found):
         table.add_row(*(Text(cell) for cell in row))
     return table

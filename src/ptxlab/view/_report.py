@@ -16,7 +16,7 @@ __all__ = ["report_page"]
 
 _COLUMNS = (
     *("executions", "shared_wavefronts", "global_sectors", "bytes_to_shared", "bytes_from_shared"),
-    *("tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
+    *("copy_wavefronts", "operand_wavefronts", "tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
 )
 _PATH = (-1, "critical path")
 _MOST_STEPS = 100_000

@@ -57,9 +57,7 @@ BLOCK_WORDS, ROW_WORDS, HOST_ROW_WORDS = len(Block) + 2, len(RowWord), 3
 
 def _emit_mark(module: Module) -> None:
     """``void mark(block, row, sector, bits, write)``: sectors of an allocation, at most `_TOGETHER` of which ``sector`` is the first."""
-    c, (block, row, sector, bits, write) = module.define(
-        "void mark(ptr block, ptr row, i64 sector, i64 bits, i64 write)", internal=True
-    )
+    c, (block, row, sector, bits, write) = module.define("void mark(ptr block, ptr row, i64 sector, i64 bits, i64 write)", internal=True)
     at = row.word(RowWord.FIRST) + sector - (row.word(RowWord.BASE) >> _SHIFT)
     wanted = bits << (at & 7)
     own = block.at(write << 3).load("ptr").at(at >> 3)

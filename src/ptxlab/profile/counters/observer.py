@@ -25,6 +25,7 @@ from ptxlab.profile._profile import ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, COMPILED
 from ptxlab.profile.counters.footprint import FootprintRecorder
 from ptxlab.profile.counters.roles import roles_of
+from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
 from ptxlab.profile.model.estimate import Sample
 from ptxlab.profile.model.trace import TraceRecorder
 
@@ -37,21 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["CountingObserver"]
 
 _NAMES = [column.name for column in COLUMNS]
-_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES, _AT_BARRIER, _AT_MBARRIER, _ELSEWHERE = (
-    _NAMES.index(name)
-    for name in (
-        "copies",
-        "bytes_to_shared",
-        "bytes_from_shared",
-        "multicast_saved",
-        "products",
-        "tensor_operations",
-        "tensor_memory_bytes",
-        "barrier_waits",
-        "mbarrier_waits",
-        "other_waits",
-    )
+_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _COPY_WAVEFRONTS = map(
+    _NAMES.index, ("copies", "bytes_to_shared", "bytes_from_shared", "multicast_saved", "copy_wavefronts")
 )
+_PRODUCTS, _OPERATIONS, _OPERAND_WAVEFRONTS, _TENSOR_BYTES = map(
+    _NAMES.index, ("products", "tensor_operations", "operand_wavefronts", "tensor_memory_bytes")
+)
+_AT_BARRIER, _AT_MBARRIER, _ELSEWHERE = map(_NAMES.index, ("barrier_waits", "mbarrier_waits", "other_waits"))
 _EXECUTIONS, _THREADS, _SHARED_REQUESTS = map(COMPILED.index, (Counter.EXECUTIONS, Counter.THREADS, Counter.SHARED_REQUESTS))
 _COPYING = (Unit.TMA, Unit.STORE)
 _REGISTER_BYTES = 32 * 4
@@ -132,6 +125,7 @@ class CountingObserver(Profiling):
             self._recorder.issued(operation, 0)
             return
         copied = 0
+        self._read_operands(warp, operation)
         if operation.details is not None:
             self._multiplied(warp, operation.op, operation.details())
         elif effects.unit in _COPYING and operation.accesses is not None:
@@ -154,9 +148,20 @@ class CountingObserver(Profiling):
                     written.append(number)
                 read += 0 if access.write else number
                 row[_TO_SHARED if access.write else _FROM_SHARED] += number
+                row[_COPY_WAVEFRONTS] += copy_wavefronts(access, cta.shared_address, len(cta.shared)) if number else 0
         if written:
             row[_SAVED] += sum(written) - max(written)
         return max(written, default=read)
+
+    def _read_operands(self, warp: Warp, operation: AsyncOperation) -> None:
+        """Count the wavefronts of what an operation reads in shared memory as matrix operands, in each CTA of its own."""
+        row = self._observed[warp.warp_id, operation.op.index]
+        if operation.product is not None:
+            product = operation.product()
+            row[_OPERAND_WAVEFRONTS] += len(product.ctas) * sum(map(operand_wavefronts, product.operands))
+        if operation.tensor_copy is not None:
+            copy = operation.tensor_copy()
+            row[_OPERAND_WAVEFRONTS] += len(copy.ctas) * operand_wavefronts(copy.source)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """Note which sectors of device memory a service instruction accesses."""

@@ -12,6 +12,7 @@ from ptxlab.profile.counters.footprint import Footprint
 from ptxlab.profile.counters.roles import Role
 from ptxlab.profile.model.estimate import Estimate
 from ptxlab.profile.model.parameters import Parameters, parameters_of
+from ptxlab.profile.model.roofline import Position, TensorUse
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "LineCounts",
     "Occupancy",
     "Parameters",
+    "Position",
     "ProductCounts",
     "Profile",
     "Role",
+    "TensorUse",
     "advice",
     "occupancy",
     "parameters_of",

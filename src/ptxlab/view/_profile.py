@@ -166,6 +166,7 @@ def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
     yield f"estimate for {known.target}: {time}; memory is warm"
     peak = max(estimate.roofline, key=lambda name: estimate.roofline[name])
     yield f"limited by {estimate.limiter}; {estimate.fraction_of_peak:.0%} of the peak of {peak}"
+    yield from _position_words(estimate)
     yield _parts("an SM is busy with", estimate.occupied)
     yield _parts("warps wait for", estimate.waits)
     longest = sorted(found.waits_by_line().items(), key=lambda item: -item[1])[:_WAITS]
@@ -176,6 +177,22 @@ def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
     left = "" if estimate.replayed == estimate.ctas else "; the others take as long"
     yield f"{estimate.replayed} of the {estimate.ctas} CTAs of an SM were replayed, {estimate.resident} at once{left}"
     yield from advice(found)
+
+
+def _position_words(estimate: Estimate) -> Iterator[str]:
+    """The fractions of the peaks of products, and the position in the roofline model, in T operations in a second."""
+    position, scale = estimate.position, estimate.parameters.clock / 1000
+    if not position.tensor:
+        return
+    yield "tensor cores reach " + ", ".join(
+        f"{position.fractions[each.rate]:.0%} of the peak of {each.rate} ({each.peak * scale:,.0f} T/s)" for each in position.tensor
+    )
+    achieved, attainable = position.achieved * scale, position.attainable * scale
+    memory = "no DRAM traffic"
+    if position.intensity is not None:
+        side = "above" if position.intensity > position.ridge else "below"
+        memory = f"{position.intensity:,.0f} operations for a byte of DRAM, {side} the ridge at {position.ridge:,.0f}"
+    yield f"roofline: {achieved:,.0f} of {attainable:,.0f} T/s that {position.roof} allows; {memory}"
 
 
 def _step(key: tuple[str, str, int], lines: list[int]) -> str:

@@ -169,7 +169,9 @@ class CountingObserver(Profiling):
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """Count the product of an mma of one warp."""
-        self._multiplied(warp, warp.op, details())
+        product = details()
+        self._recorder.multiplied(warp.op, product)
+        self._multiplied(warp, warp.op, product)
 
     def _multiplied(self, warp: Warp, op: Op, product: Product) -> None:
         shape = product.m, product.n, product.k

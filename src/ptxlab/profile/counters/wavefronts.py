@@ -1,7 +1,7 @@
 """Wavefronts of shared memory of what no thread accesses: bulk copies, and the operands of matrix products.
 
-No GPU has counted them. They follow from the banks of shared memory: a wavefront gives or takes one 16-byte chunk of each of eight groups of
-four banks.
+No GPU has counted them. They follow from the banks of shared memory: a wavefront gives or takes one 16-byte chunk of each of eight groups
+of four banks.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.isa.native_ops import Atomic, LaneAccess
+from ptxlab.isa.tiles import Rate
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
 from ptxlab.profile.model.parameters import Parameters, parameters_of
 from ptxlab.profile.model.path import Span, by_cause, critical_path
 from ptxlab.profile.model.replay import Replay
+from ptxlab.profile.model.roofline import Position, TensorUse
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -56,7 +59,7 @@ class Estimate:
     waits : the parts of the time of warps that they wait, by reason
     waits_of : the same by instruction
     resident, replayed, ctas : CTAs on an SM at once, CTAs that were replayed, and CTAs of the fullest SM
-    roofline : cycles that the tensor core, DRAM and L2 would need alone
+    position : in the roofline model
     parameters : of the target
     spans : the timeline of the first CTAs
     path : the critical path of the CTAs that were replayed, in the order of time: what the end has waited for, back to the begin
@@ -70,7 +73,7 @@ class Estimate:
     resident: int
     replayed: int
     ctas: int
-    roofline: dict[str, float]
+    position: Position
     parameters: Parameters
     spans: tuple[Span, ...] = field(repr=False)
     path: tuple[Span, ...] = field(repr=False)
@@ -79,6 +82,11 @@ class Estimate:
     def nanoseconds(self) -> float:
         """The cycles at the clock of the target."""
         return self.cycles / self.parameters.clock
+
+    @property
+    def roofline(self) -> dict[str, float]:
+        """Cycles that the tensor core, DRAM and L2 would need alone."""
+        return self.position.times
 
     @property
     def fraction_of_peak(self) -> float:
@@ -102,6 +110,7 @@ class Estimate:
             "occupied": {name: round(part, 4) for name, part in self.occupied.items()},
             "waits": {name: round(part, 4) for name, part in self.waits.items()},
             "roofline_cycles": {name: round(cycles) for name, cycles in self.roofline.items()},
+            "roofline": self.position.as_dict(),
             "critical_path": [[*key, round(part, 4)] for key, part in self.path_parts.items()],
             "ctas": {"resident": self.resident, "replayed": self.replayed, "of the fullest SM": self.ctas},
         }
@@ -148,11 +157,8 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     warps = sum(len(trace.warps) for trace in traces) / len(traces) * replayed
     lifetime = max(end * warps * min(resident, ctas) / max(replayed, 1), 1.0)
     waits = {reason: time / lifetime for reason, time in sorted(replay.stalls.items(), key=lambda item: -item[1])}
-    roofline = {
-        "tensor core": count["tensor_operations"] / known.tensor_operations / sms,
-        "DRAM": from_dram / dram_bytes,
-        "L2": max(moved / known.l2_bytes / sms, held / known.l2_total),
-    }
+    l2_rate = min(known.l2_bytes * sms, known.l2_total * moved / held if held else np.inf)
+    position = Position(_tensor_uses(sample, known), cycles + known.launch, from_dram, moved, dram_bytes, l2_rate)
     waits_of = {op: time / lifetime for op, time in replay.waits.items()}
     limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(share))
     return Estimate(
@@ -164,11 +170,21 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
         resident,
         replayed,
         ctas,
-        roofline,
+        position,
         known,
         tuple(replay.spans),
         critical_path(replay.last),
     )
+
+
+def _tensor_uses(sample: Sample, known: Parameters) -> tuple[TensorUse, ...]:
+    """The products of the whole grid by their rates."""
+    operations: defaultdict[Rate, float] = defaultdict(float)
+    for op, work in sample.recorder.products.items():
+        operations[work.rate] += float(sample.table[op, _NAMES.index("tensor_operations")])
+    whole = sample.grid / max(sample.launch.done_ctas, 1)
+    sms = sample.launch.device.sms
+    return tuple(TensorUse(str(rate), number * whole, known.peak(rate) * sms) for rate, number in operations.items())
 
 
 def _written(sample: Sample) -> int:

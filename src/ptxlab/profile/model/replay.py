@@ -322,9 +322,9 @@ class Replay:
             begin, track = start, Unit.COPY.value
             done = max([start, *warp.uncommitted.values(), *warp.groups[cost.completion]])
         else:
-            m, n, k = operation.shape or (0, 0, 0)
+            work = operation.work
             begin = max(start, self._fifth)
-            self._fifth = begin + 2.0 * m * n * k / self.known.tensor_operations
+            self._fifth = begin + (0.0 if work is None else work.operations / self.known.peak(work.rate))
             self.busy["tensor core"] += self._fifth - begin
             done, track = self._fifth, "tensor core"
         if warp.cta.number < self._shown:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,17 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Word
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.effects import Asynchronous, CtaBarrier, Unit
+from ptxlab.isa.tiles import Product, Rate
 from ptxlab.machine.schedule.barriers import ClusterBarrier, NamedBarrier
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["CtaTrace", "Operation", "TraceRecorder", "WarpTrace"]
+__all__ = ["CtaTrace", "Operation", "TraceRecorder", "WarpTrace", "Work"]
 
 MOST_CTAS = 4
 MOST_NODES = 200_000
@@ -33,13 +36,30 @@ Place: TypeAlias = tuple[int, int]
 """A warp, and a position in its trace."""
 
 
+class Work(NamedTuple):
+    """A product of matrices: m, n and k, and by what tensor cores are fast."""
+
+    shape: tuple[int, int, int]
+    rate: Rate
+
+    @classmethod
+    def of(cls, product: Product) -> Work:
+        """That of a product that an observer sees."""
+        return cls((product.m, product.n, product.k), product.rate)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions, as if a sparse product were dense."""
+        return 2 * prod(self.shape)
+
+
 @dataclass(slots=True)
 class Operation:
-    """An asynchronous operation: its unit, the bytes that it copies, and the shape of its product."""
+    """An asynchronous operation: its unit, the bytes that it copies, and its product."""
 
     unit: Unit
     copied: int = 0
-    shape: tuple[int, int, int] | None = None
+    work: Work | None = None
 
 
 @dataclass(slots=True)
@@ -73,8 +93,8 @@ class TraceRecorder:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.ctas: dict[CtaState, CtaTrace] = {}
-        self.products: dict[int, tuple[int, int, int]] = {}
-        """By instruction: the shape of its last product."""
+        self.products: dict[int, Work] = {}
+        """By instruction: its last product."""
         self._buffers: dict[int, NDArray[np.int32]] = {}
         self._nodes = 0
         self._numbers: dict[AsyncOperation, tuple[CtaTrace, int]] = {}
@@ -119,17 +139,20 @@ class TraceRecorder:
         """An asynchronous operation begins, which copies so many bytes."""
         found = self._place(self.launch.scheduler.current)
         effects = operation.op.effects
-        shape = None
+        work = None
         if operation.details is not None:
-            product = operation.details()
-            shape = self.products[operation.op.index] = product.m, product.n, product.k
+            work = self.products[operation.op.index] = Work.of(operation.details())
         if found is None:
             return
         trace, place = found
         unit = effects.unit if isinstance(effects, Asynchronous) else Unit.TENSOR_CORE
         self._numbers[operation] = trace, len(trace.issued)
         trace.operations[place].append(len(trace.issued))
-        trace.issued.append(Operation(unit, copied, shape))
+        trace.issued.append(Operation(unit, copied, work))
+
+    def multiplied(self, op: Op, product: Product) -> None:
+        """An mma of one warp has computed a product."""
+        self.products[op.index] = Work.of(product)
 
     def arrived(self, barrier: Any) -> None:
         """A warp, or an operation, arrives at the phase of a barrier."""

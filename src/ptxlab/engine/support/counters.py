@@ -16,10 +16,22 @@ from enum import IntEnum
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.accesses import all_addresses
 from ptxlab.engine.support.footprint import SECTOR, emit_touch
-from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["ATOMIC", "COPY", "COUNTER_WORDS", "LINE", "LOAD", "PATTERN_WORDS", "Counter", "count_executions", "emit_count"]
+__all__ = [
+    "ATOMIC",
+    "COPY",
+    "COUNTER_WORDS",
+    "EXTENT_LIMIT",
+    "LINE",
+    "LOAD",
+    "PATTERN_WORDS",
+    "Counter",
+    "count_executions",
+    "emit_count",
+    "note_extent",
+]
 
 ATOMIC, COPY, LOAD = "atomic", "copy", "load"
 """Accesses that are no stores: atomic operations, what cp.async reads, and loads into registers."""
@@ -54,10 +66,16 @@ class Counter(IntEnum):
     """Cache lines of 128 bytes"""
     GLOBAL_BYTES = 10
     """Bytes that lanes access, each lane counted"""
+    EXTENT_BELOW = 11
+    """`EXTENT_LIMIT` less the first byte of shared memory, or column of tensor memory, that the op has accessed: the largest such number"""
+    EXTENT_END = 12
+    """The end of what it has accessed there"""
 
 
 COUNTER_WORDS = 16
 """Words from one row to the next."""
+EXTENT_LIMIT = 1 << SHARED_RANK_SHIFT
+"""Bytes of shared memory that a CTA can name."""
 _DISTANCES = 4
 """The word of a pattern where its 32 distances begin."""
 _SHARED_PATTERN, _GLOBAL_PATTERN, PATTERN_WORDS = 0, _DISTANCES + 32, 2 * (_DISTANCES + 32)
@@ -83,6 +101,13 @@ def emit_count(module: Module, space: str, source: str, size: int, kind: str = "
     _OneAccess(module, space, source, size, kind)
 
 
+def note_extent(context: Value, op: int | Value, first: Value, end: Value) -> None:
+    """Note that an op accesses shared or tensor memory from ``first`` to ``end``."""
+    row = _row(context, context.function.const("i64", op) if isinstance(op, int) else op)
+    for counter, number in ((Counter.EXTENT_BELOW, first.constant(EXTENT_LIMIT) - first), (Counter.EXTENT_END, end)):
+        row.set_word(counter, row.word(counter).max(number))
+
+
 def _row(context: Value, op: Value) -> Value:
     return context.pointer(Word.COUNTERS).at(op * (8 * COUNTER_WORDS))
 
@@ -97,7 +122,7 @@ class _OneAccess:
     def __init__(self, module: Module, space: str, source: str, size: int, kind: str) -> None:
         name = f"count_{space}_{source}_{size}" + (f"_{kind}" if kind else "")
         code, (context, mask, row, offset, op) = module.define(f"void {name}(ptr context, i32 mask, ptr row, i64 offset, i32 op)")
-        self.code, self.context, self.size, self.kind = code, context, size, kind
+        self.code, self.context, self.op, self.size, self.kind = code, context, op.to("i64"), size, kind
         self.row = _row(context, op.to("i64"))
         self.patterns = context.pointer(Word.PATTERNS).at(op.to("i64") * (8 * PATTERN_WORDS))
         self.addresses = all_addresses(source, row, offset)
@@ -136,6 +161,9 @@ class _OneAccess:
     def _shared(self, mask: Value) -> None:
         """Count wavefronts: each group of lanes has as many slots as it has lanes, a slot being the banks that a lane accesses."""
         code, width = self.code, max(self.size, _WORD)
+        active, offsets = mask.cast("<32 x i1>"), self.addresses & (EXTENT_LIMIT - 1)
+        lowest, highest = (active.select(offsets, other).reduce(least) for other, least in ((EXTENT_LIMIT, "umin"), (0, "umax")))
+        note_extent(self.context, self.op, lowest, highest + self.size)
         group = _BANKS * _WORD // width
         places = self.addresses >> (width.bit_length() - 1)
         lanes = code.lanes("i64", 32)

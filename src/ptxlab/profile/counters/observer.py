@@ -14,10 +14,10 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
-from ptxlab.engine.support.counters import COUNTER_WORDS, PATTERN_WORDS, Counter
+from ptxlab.engine.support.counters import COUNTER_WORDS, EXTENT_LIMIT, PATTERN_WORDS, Counter
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, MbarrierWait, Unit
-from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, Dealloc, MbarrierWait, Unit
+from ptxlab.isa.native_ops import Atomic, CopyAsync, TensorAccess
 from ptxlab.machine.observe.observer import Profiling
 from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
 from ptxlab.native import address_of
@@ -27,6 +27,7 @@ from ptxlab.profile.counters.footprint import FootprintRecorder
 from ptxlab.profile.counters.roles import roles_of
 from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
 from ptxlab.profile.model.estimate import Sample
+from ptxlab.profile.model.memory import SHARED, TENSOR, Extent
 from ptxlab.profile.model.trace import TraceRecorder
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class CountingObserver(Profiling):
         self._started: NDArray[np.bool_] = np.zeros(shape, bool)
         """The asynchronous operations that each warp has started; a false guard does not count."""
         self._tensor_columns = 0
+        self._allocations: dict[CtaState, set[tuple[int, int]]] = {}
         self._waits = [_wait_column(op) for op in launch.program.ops]
         self._retrying: set[ConvergedLanes] = set()
         self._recorder = TraceRecorder(launch)
@@ -79,6 +81,7 @@ class CountingObserver(Profiling):
     def ended(self, cta: CtaState) -> None:
         """Forget what only resident CTAs need."""
         self._footprint.ended(cta)
+        self._allocations.pop(cta, None)
 
     # -------------------------------------------------------------------------------------------------------------- waits
 
@@ -109,13 +112,17 @@ class CountingObserver(Profiling):
         """Only allocations of tensor memory matter, and who starts asynchronous operations."""
         if isinstance(op.effects, Asynchronous):
             return self._has_started
-        return self._allocated if isinstance(op.effects, Alloc) else None
+        return self._allocated if isinstance(op.effects, Alloc | Dealloc) else None
 
     def _has_started(self, warp: Warp, op: Op) -> None:
         self._started[warp.warp_id, op.index] = True
 
     def _allocated(self, warp: Warp, op: Op) -> None:
-        self._tensor_columns = max(self._tensor_columns, int(warp.cta.owned.sum()))
+        held, before = set(warp.cta.tensor.allocations_of(warp.cta)), self._allocations.get(warp.cta, set())
+        for allocation in held ^ before:
+            self._recorder.has_columns(warp, allocation, allocation in held)
+        self._allocations[warp.cta] = held
+        self._tensor_columns = max(self._tensor_columns, sum(columns for _, columns in held))
 
     def issued(self, operation: AsyncOperation) -> None:
         """Count the bytes of a copy, or a product."""
@@ -198,8 +205,19 @@ class CountingObserver(Profiling):
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
         grid = prod(self.launch.options.grid)
         held = int(self.launch.device.memory.rows[:, 1].sum())
-        sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held)
+        sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held, self._extents())
         return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, self._footprint.arrays(), sample)
+
+    def _extents(self) -> dict[int, Extent]:
+        """By instruction of threads what it accesses of shared or tensor memory, in all CTAs."""
+        found: dict[int, Extent] = {}
+        below, ends = (self._compiled[..., counter].max(axis=0) for counter in (Counter.EXTENT_BELOW, Counter.EXTENT_END))
+        for index in np.flatnonzero(ends).tolist():
+            native = self.launch.program.natives[index]
+            space = TENSOR if isinstance(native, TensorAccess) else SHARED
+            writes = isinstance(native, Atomic | CopyAsync) or bool(getattr(native, "write", False))
+            found[index] = Extent(space, EXTENT_LIMIT - int(below[index]), int(ends[index]), writes)
+        return found
 
 
 def _wait_column(op: Op) -> int:

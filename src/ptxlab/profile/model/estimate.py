@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.tiles import Rate
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
+from ptxlab.profile.model.memory import Extent, Held, Touch, held
 from ptxlab.profile.model.parameters import Parameters, parameters_of
 from ptxlab.profile.model.path import Span, by_cause, critical_path
 from ptxlab.profile.model.replay import Replay
@@ -37,7 +39,8 @@ _SATURATED = 0.75
 class Sample:
     """What the estimate needs of a launch that has ended.
 
-    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: of device memory.
+    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: of device memory; ``extents``: what
+    instructions of threads access of shared or tensor memory.
     """
 
     launch: Launch
@@ -45,6 +48,7 @@ class Sample:
     table: NDArray[np.int64]
     grid: int
     bytes_held: int
+    extents: dict[int, Extent]
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Estimate:
     position : in the roofline model
     parameters : of the target
     spans : the timeline of the first CTAs
+    touches, cta_ends : what is accessed of their shared and tensor memory, and when they end
     path : the critical path of the CTAs that were replayed, in the order of time: what the end has waited for, back to the begin
     """
 
@@ -77,6 +82,8 @@ class Estimate:
     parameters: Parameters
     spans: tuple[Span, ...] = field(repr=False)
     path: tuple[Span, ...] = field(repr=False)
+    touches: tuple[Touch, ...] = field(repr=False)
+    cta_ends: tuple[float, ...] = field(repr=False)
 
     @property
     def nanoseconds(self) -> float:
@@ -92,6 +99,11 @@ class Estimate:
     def fraction_of_peak(self) -> float:
         """The largest roofline by the estimate: 1 would be the peak of that resource."""
         return max(self.roofline.values()) / self.cycles
+
+    @cached_property
+    def memory(self) -> tuple[Held, ...]:
+        """What the first CTAs hold in shared and in tensor memory, and from when until when."""
+        return held(self.touches, self.cta_ends)
 
     @property
     def path_parts(self) -> dict[tuple[str, str, int], float]:
@@ -145,7 +157,7 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     size = sum(nodes.get(first, first + 1) - first for warp in traces[0].warps.values() for part in warp.nodes for first in part.tolist())
     most = max(2 * resident, MOST_REPLAYED // max(size, 1))
     replayed = min(ctas, most)
-    replay = Replay(costs, nodes, known, traffic, latency)
+    replay = Replay(costs, nodes, known, traffic, latency, sample.extents)
     end = replay.run([traces[i % len(traces)] for i in range(replayed)], min(resident, ctas), shown=2)
     cycles = end
     if ctas > replayed:
@@ -174,6 +186,8 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
         known,
         tuple(replay.spans),
         critical_path(replay.last),
+        tuple(replay.touches),
+        tuple(replay.shown_ends),
     )
 
 

@@ -75,13 +75,13 @@ _PEAKS_HOPPER = MappingProxyType({"f64": 256.0, "tf32": 2048.0, "f16": 4096.0, "
 _PEAKS_BLACKWELL = MappingProxyType({"f64": 128.0, "tf32": 4096.0, "f16": 8192.0, "f8": 16384.0, "f4": 32768.0, "int8": 16384.0})
 _PEAKS_BLACKWELL_ULTRA = MappingProxyType({**_PEAKS_BLACKWELL, "f64": 4.4, "f4": 49152.0, "int8": 512.0})
 _PEAK_SOURCES = {
-    "sm_90a": "NVIDIA H200 Tensor Core GPU datasheet: dense peaks of 67 (f64), 495 (tf32), 989 (f16) and 1,979 (8 bits) T/s, by 132 SMs and "
-    f"1.83 GHz (1.98 for f64), rounded to a power of two; tf32, f16, f8 and int8 equal the {_MICRO}",
-    "sm_100a": "NVIDIA's peaks of HGX B200, dense: 37 T/s (f64), 1.1 P/s (tf32), 2.25 P/s (f16), 4.5 P/s (8 bits), 9 P/s (f4), by 148 SMs and "
-    "1.85 GHz, rounded to a power of two (as listed in https://verda.com/blog/gb300-nvl72-architecture; f64 in "
+    "sm_90a": "NVIDIA H200 Tensor Core GPU datasheet: dense peaks of 67 (f64), 495 (tf32), 989 (f16) and 1,979 (8 bits) T/s, by 132 SMs "
+    f"and 1.83 GHz (1.98 for f64), rounded to a power of two; tf32, f16, f8 and int8 equal the {_MICRO}",
+    "sm_100a": "NVIDIA's peaks of HGX B200, dense: 37 T/s (f64), 1.1 P/s (tf32), 2.25 P/s (f16), 4.5 P/s (8 bits), 9 P/s (f4), by 148 "
+    "SMs and 1.85 GHz, rounded to a power of two (as listed in https://verda.com/blog/gb300-nvl72-architecture; f64 in "
     "https://glennklockwood.com/garden/processors/B300)",
-    "sm_103a": "NVIDIA's peaks of HGX B300, dense: 1.25 T/s (f64), 1.1 P/s (tf32), 2.25 P/s (f16), 4.5 P/s (f8), 0.15 P/s (int8), 14 P/s (f4), "
-    "by 148 SMs and 1.92 GHz, rounded (as listed in https://verda.com/blog/gb300-nvl72-architecture; f64 in "
+    "sm_103a": "NVIDIA's peaks of HGX B300, dense: 1.25 T/s (f64), 1.1 P/s (tf32), 2.25 P/s (f16), 4.5 P/s (f8), 0.15 P/s (int8), 14 P/s "
+    "(f4), by 148 SMs and 1.92 GHz, rounded (as listed in https://verda.com/blog/gb300-nvl72-architecture; f64 in "
     "https://glennklockwood.com/garden/processors/B300)",
 }
 """Of `Parameters.tensor_peaks`, by target."""
@@ -133,7 +133,7 @@ class Parameters:
     """Multiplications and additions of dense products in a cycle of an SM, by `ptxlab.isa.tiles.Rate.types`."""
 
     def peak(self, rate: Rate) -> float:
-        """Operations in a cycle of an SM; a sparse product counts as if it were dense. Types that are not listed are as fast as ``int8``."""
+        """Operations in a cycle of an SM, of a sparse product as if it were dense; types that are not listed are as fast as ``int8``."""
         return self.tensor_peaks.get(rate.types, self.tensor_peaks["int8"]) * (2 if rate.sparse else 1)
 
     def source(self, name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ptxlab.isa.effects import Completion, Unit
 from ptxlab.isa.pipes import Pipe
 from ptxlab.profile.model.costs import Cost, Kind
+from ptxlab.profile.model.memory import ALLOCATED, Extent, Touch
 from ptxlab.profile.model.parameters import Parameters
 from ptxlab.profile.model.path import Link, Span
 from ptxlab.profile.model.trace import CtaTrace
@@ -24,6 +25,8 @@ __all__ = ["Replay"]
 _PARTITIONS = 4
 _QUEUED = 128.0
 """Cycles of work that wait for a pipe before the warps that issue it wait, too: the assembler mixes instructions of several pipes."""
+_SOON = 64.0
+"""Cycles after which an access by the same instruction is shown as another one."""
 _AHEAD = 8.0
 """Cycles that a warp may be ahead of the others when it goes on."""
 
@@ -75,8 +78,19 @@ class Replay:
     last : the end of the critical path: of the CTA that has ended last
     """
 
-    def __init__(self, costs: list[Cost], stops: dict[int, int], known: Parameters, traffic: float, latency: float) -> None:
-        """``stops``: the end of each node; ``traffic``: bytes of global memory in a cycle; ``latency``: of loads from it."""
+    def __init__(
+        self,
+        costs: list[Cost],
+        stops: dict[int, int],
+        known: Parameters,
+        traffic: float,
+        latency: float,
+        extents: dict[int, Extent],
+    ) -> None:
+        """``stops``: the end of each node; ``traffic``: bytes of global memory in a cycle; ``latency``: of loads from it.
+
+        ``extents``: what instructions of threads access of shared or tensor memory.
+        """
         self.costs, self.stops, self.known = costs, stops, known
         self.traffic, self.latency = traffic, latency
         self.ends: list[float] = []
@@ -84,6 +98,8 @@ class Replay:
         self.stalls: defaultdict[str, float] = defaultdict(float)
         self.waits: defaultdict[int, float] = defaultdict(float)
         self.spans: list[Span] = []
+        self.touches: list[Touch] = []
+        self.shown_ends: list[float] = []
         self.last: Link | None = None
         self._issue = [0.0] * _PARTITIONS
         self._pipes: dict[tuple[int, Pipe], float] = defaultdict(float)
@@ -93,10 +109,14 @@ class Replay:
         self._active: list[_Cta] = []
         self._order = self._placed = 0
         self._shown = 0
+        self._extents = extents
+        self._runs: dict[tuple[int, int], int] = {}
+        """By CTA and instruction the position of its last touch."""
 
     def run(self, traces: list[CtaTrace], resident: int, shown: int = 0) -> float:
         """Run CTAs with these traces; return when the last one has ended. Spans are kept of the first ``shown`` CTAs."""
         self._shown = shown
+        self.shown_ends = [0.0] * min(shown, len(traces))
         waiting = list(enumerate(traces))[::-1]
         last_start = -self.known.cta_interval
         self._free: list[tuple[float, int, Link | None]] = [(0.0, -1 - number, None) for number in range(resident)]
@@ -156,6 +176,9 @@ class Replay:
         if warp.cta.number < self._shown and warp.time > begin:
             self.spans.append(Span(warp.cta.number, f"warp {warp.number}", "run", first, begin, warp.time))
         self._arrive(warp.cta, warp.cta.trace.arrivals.get(place, ()), warp.time, warp.link)
+        columns = warp.cta.trace.columns.get(place)
+        if columns is not None and warp.cta.number < self._shown:
+            self.touches.append(Touch(warp.cta.number, columns, ALLOCATED, self.stops.get(first, first + 1) - 1, warp.time, warp.time))
         warp.at += 1
         warp.done = 0
         phase = warp.cta.trace.waits.get(place)
@@ -228,6 +251,8 @@ class Replay:
             cta.link = Link(warp.link, Span(cta.number, track, "end of operations", op, warp.time, end), track)
         cta.left -= 1
         if not cta.left:
+            if cta.number < self._shown:
+                self.shown_ends[cta.number] = cta.end
             self._active.remove(cta)
             self.ends.append(cta.end)
             if self.last is None or cta.end >= self.last.span.end:
@@ -279,10 +304,23 @@ class Replay:
                 del groups[:over]
                 self._wait(warp, op, until, "tensor core" if cost.completion is Completion.WGMMA_GROUP else "copies")
                 start = warp.time
+        if warp.cta.number < self._shown and op in self._extents:
+            self._touch(warp, op, start, done)
         warp.time = max(warp.time, start + 1.0)
         for register in cost.writes:
             warp.ready[register] = done
             warp.reasons[register] = reason
+
+    def _touch(self, warp: _Warp, op: int, begin: float, end: float) -> None:
+        """Note an access of shared or tensor memory by threads; those of one instruction soon after one another are one."""
+        key = warp.cta.number, op
+        at = self._runs.get(key)
+        if at is not None and begin <= self.touches[at].end + _SOON:
+            before = self.touches[at]
+            self.touches[at] = replace(before, begin=min(before.begin, begin), end=max(before.end, end))
+        else:
+            self._runs[key] = len(self.touches)
+            self.touches.append(Touch(warp.cta.number, self._extents[op], "threads", op, begin, end))
 
     def _issued(self, warp: _Warp, completion: Completion | None, done: float) -> None:
         warp.uncommitted[completion] = max(warp.uncommitted.get(completion, 0.0), done)
@@ -329,6 +367,7 @@ class Replay:
             done, track = self._fifth, "tensor core"
         if warp.cta.number < self._shown:
             self.spans.append(Span(warp.cta.number, track, "operation", op, begin, done))
+            self.touches += [Touch(warp.cta.number, extent, track, op, begin, done) for extent in operation.extents]
         self._issued(warp, cost.completion, done)
         link = Link(warp.link, Span(warp.cta.number, track, "operation", op, start, done), f"warp {warp.number}")
         self._arrive(warp.cta, trace.completions.get(number, ()), done, link)

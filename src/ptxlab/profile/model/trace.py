@@ -18,6 +18,7 @@ from ptxlab.isa.tiles import Product, Rate
 from ptxlab.machine.schedule.barriers import ClusterBarrier, NamedBarrier
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.native import address_of
+from ptxlab.profile.model.memory import TENSOR, Extent, extents_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
@@ -55,11 +56,12 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class Operation:
-    """An asynchronous operation: its unit, the bytes that it copies, and its product."""
+    """An asynchronous operation: its unit, the bytes that it copies, its product, and what it accesses of the memory of the CTA."""
 
     unit: Unit
     copied: int = 0
     work: Work | None = None
+    extents: tuple[Extent, ...] = ()
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class CtaTrace:
     """The traces of the warps of a CTA, by their numbers.
 
     ``arrivals``: by place and by operation, the phases of barriers that it arrives at; ``waits``: the phases that a place waits for;
-    ``expected``: how many arrivals complete a phase.
+    ``expected``: how many arrivals complete a phase; ``columns``: those that a place allocates (a write) or frees.
     """
 
     warps: dict[int, WarpTrace] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class CtaTrace:
     completions: dict[int, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
     waits: dict[Place, Hashable] = field(default_factory=dict)
     expected: dict[Hashable, int] = field(default_factory=lambda: defaultdict(int))
+    columns: dict[Place, Extent] = field(default_factory=dict)
 
 
 class TraceRecorder:
@@ -148,7 +151,16 @@ class TraceRecorder:
         unit = effects.unit if isinstance(effects, Asynchronous) else Unit.TENSOR_CORE
         self._numbers[operation] = trace, len(trace.issued)
         trace.operations[place].append(len(trace.issued))
-        trace.issued.append(Operation(unit, copied, work))
+        extents = () if operation.accesses is None else extents_of(operation.accesses(), operation.cta)
+        trace.issued.append(Operation(unit, copied, work, extents))
+
+    def has_columns(self, warp: Warp, allocation: tuple[int, int], allocated: bool) -> None:
+        """A warp has allocated, or freed, columns of tensor memory: the first one and their number."""
+        found = self._place(warp)
+        if found is not None:
+            trace, place = found
+            first, number = allocation
+            trace.columns[place] = Extent(TENSOR, first, first + number, allocated)
 
     def multiplied(self, op: Op, product: Product) -> None:
         """An mma of one warp has computed a product."""

@@ -109,13 +109,18 @@ class CountingObserver(Profiling):
     # ------------------------------------------------------------------------------------------- asynchronous operations
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        """Only allocations of tensor memory matter, and who starts asynchronous operations."""
+        """Only allocations of tensor memory matter, waits of clusters, and who starts asynchronous operations."""
         if isinstance(op.effects, Asynchronous):
             return self._has_started
+        if isinstance(op.effects, ClusterWait):
+            return self._met
         return self._allocated if isinstance(op.effects, Alloc | Dealloc) else None
 
     def _has_started(self, warp: Warp, op: Op) -> None:
         self._started[warp.warp_id, op.index] = True
+
+    def _met(self, warp: Warp, op: Op) -> None:
+        self._recorder.met(warp)
 
     def _allocated(self, warp: Warp, op: Op) -> None:
         held, before = set(warp.cta.tensor.allocations_of(warp.cta)), self._allocations.get(warp.cta, set())

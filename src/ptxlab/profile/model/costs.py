@@ -134,7 +134,8 @@ def _cost(program: Program, op: Op, reads: tuple[int, ...], row: NDArray[np.int6
             Kind.GLOBAL, pipe, max(wavefronts, sectors / _SECTORS_IN_A_CYCLE, cycles), known.l2_latency, reads, writes, moved * _SECTOR
         )
     if wavefronts:
-        return Cost(Kind.SHARED, pipe, wavefronts, known.shared_latency, reads, writes, wavefronts)
+        remote = getattr(program.natives.get(op.index), "space", "") == "shared::cluster"
+        return Cost(Kind.SHARED, pipe, wavefronts, known.shared_latency + 2 * known.remote_latency * remote, reads, writes, wavefronts)
     if pipe is Pipe.MATRIX:
         share = max(float(row[_OPERATIONS]) / executions, 1.0)
         if work is not None:

@@ -132,9 +132,10 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     """Estimate a launch with so many CTAs on an SM at once; None if no CTA was recorded."""
     launch, recorder = sample.launch, sample.recorder
     known = parameters_of(launch.target)
-    traces = [trace for trace in recorder.ctas.values() if trace.warps and all(warp.nodes for warp in trace.warps.values())]
-    if not traces or not resident:
+    clusters = recorder.clusters()
+    if not clusters or not resident:
         return None
+    size = len(clusters[0])
     ran = max(launch.done_ctas, 1)
     whole = sample.table.sum(axis=0) * (sample.grid / ran)
     count = dict(zip(_NAMES, whole.tolist(), strict=True))
@@ -153,21 +154,20 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     latency = known.l2_latency + share * (known.dram_latency - known.l2_latency)
     nodes = {node.start: node.stop for node in Nodes(launch.program).nodes}
     costs = costs_of(launch.program, sample.table, recorder.products, known)
-    ctas = ceil(sample.grid / sms)
-    size = sum(nodes.get(first, first + 1) - first for warp in traces[0].warps.values() for part in warp.nodes for first in part.tolist())
-    most = max(2 * resident, MOST_REPLAYED // max(size, 1))
+    ctas = ceil(sample.grid / size / max(sms // size, 1))
+    instructions = sum(nodes.get(first, first + 1) - first for trace in clusters[0] for first in trace.nodes())
+    most = max(2 * resident, MOST_REPLAYED // max(instructions, 1))
     replayed = min(ctas, most)
     replay = Replay(costs, nodes, known, traffic, latency, sample.extents)
-    end = replay.run([traces[i % len(traces)] for i in range(replayed)], min(resident, ctas), shown=2)
+    end = replay.run([clusters[i % len(clusters)] for i in range(replayed)], min(resident, ctas), shown=2)
     cycles = end
     if ctas > replayed:
         ends = sorted(replay.ends)
         middle = len(ends) // 2
         cycles += (ctas - replayed) * (ends[-1] - ends[middle - 1]) / (len(ends) - middle)
     end = max(end, 1.0)
-    occupied = {name: min(busy / end, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
-    warps = sum(len(trace.warps) for trace in traces) / len(traces) * replayed
-    lifetime = max(end * warps * min(resident, ctas) / max(replayed, 1), 1.0)
+    occupied = {name: min(busy / end / size, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
+    lifetime = max(end * replay.warps * min(resident, ctas) / max(replayed, 1), 1.0)
     waits = {reason: time / lifetime for reason, time in sorted(replay.stalls.items(), key=lambda item: -item[1])}
     l2_rate = min(known.l2_bytes * sms, known.l2_total * moved / held if held else np.inf)
     position = Position(_tensor_uses(sample, known), cycles + known.launch, from_dram, moved, dram_bytes, l2_rate)

@@ -118,6 +118,10 @@ class Parameters:
     copy_bytes: float = _known(_MICRO, 109.0)
     """Of bulk copies in a cycle, for one SM alone."""
     barrier: float = _known(_MICRO, 14.0)
+    cluster_barrier: float = _known(f"{_MICRO}: cluster.barrier", 349.0)
+    """From the last arrival at the barrier of a cluster of two to the end of the wait."""
+    remote_latency: float = _known(f"{_MICRO}: half of what ld.dsmem takes longer than a load of the CTA's own shared memory", 83.0)
+    """Until an arrival is seen in another CTA of the cluster."""
     mbarrier: float = _known(_MICRO, 25.0)
     wgmma_latency: float = _known(_MICRO, 50.0)
     """From the issue of a wgmma to its wait, without the product itself."""

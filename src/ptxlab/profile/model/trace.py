@@ -84,8 +84,8 @@ class CtaTrace:
     """The traces of the warps of a CTA, by their numbers.
 
     ``arrivals``, ``completions``: by place and by operation, the phases of barriers that it arrives at; ``waits``: the phases that a place
-    waits for; ``expected``: how many of its arrivals complete a phase; ``together``: the phases of the cluster's barrier; ``columns``: those that a place
-    allocates (a write) or frees.
+    waits for; ``expected``: how many of its arrivals complete a phase; ``together``: the phases of the cluster's barrier; ``columns``:
+    those that a place allocates (a write) or frees.
     """
 
     warps: dict[int, WarpTrace] = field(default_factory=dict)

@@ -37,6 +37,6 @@ def test_each_published_time_has_a_source() -> None:
     assert len(PUBLISHED) == sum(len(group["rates"]) for group in groups)
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_the_page_has_the_present_estimates() -> None:
     assert blackwell.table() in PAGE.read_text()

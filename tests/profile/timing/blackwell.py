@@ -125,7 +125,8 @@ def table() -> str:
         tile = min(fitting, key=lambda tile: estimated(tile, each.m, each.n, each.k).nanoseconds)
         rate = 2e-3 * each.m * each.n * each.k / estimated(tile, each.m, each.n, each.k).nanoseconds
         shown = tile.name if each.tile is not None else f"best by estimate: {tile.name}"
-        lines.append(f"| {each.kernel} | {each.m} x {each.n} x {each.k} | {shown} | {each.rate:,.0f} | {rate:,.0f} | {rate / each.rate:.2f} |")
+        shape = f"{each.m} x {each.n} x {each.k}"
+        lines.append(f"| {each.kernel} | {shape} | {shown} | {each.rate:,.0f} | {rate:,.0f} | {rate / each.rate:.2f} |")
     return "\n".join(lines)
 
 
@@ -139,7 +140,8 @@ def _compiled(sources: types.ModuleType, tile: Tile) -> tuple[str, dict[str, Any
     shapes = {"ad": (tile.m, tile.k), "bd": (tile.k, tile.n), "cd": (tile.m, tile.n)}
     signature = {name: f"tensordesc<fp16[{rows},{columns}],{layout!r}>" for name, (rows, columns) in shapes.items()} | {"K": "i32"}
     constants = dict(zip(("BM", "BN", "BK", "NB"), tile, strict=True))
-    source = GluonASTSource(sources.product, signature | dict.fromkeys(constants, "constexpr"), constants, {(3,): [["tt.divisibility", 16]]})
+    signature |= dict.fromkeys(constants, "constexpr")
+    source = GluonASTSource(sources.product, signature, constants, {(3,): [["tt.divisibility", 16]]})
     made = triton.compile(source, target=GPUTarget("cuda", 100, 32), options={"num_warps": THREADS // 32})
     text = made.asm["ptx"]
     text = text[: text.find("\t.section\t.debug")] if "\t.section\t.debug" in text else text
@@ -148,7 +150,8 @@ def _compiled(sources: types.ModuleType, tile: Tile) -> tuple[str, dict[str, Any
     needs = assembled(text, "sm_100a", meta.name)
     if needs is None:
         raise SystemExit("ptxas is needed, for the number of registers")
-    return text, {"shared_bytes": meta.shared, "blocks": [each["block_size"] for each in meta.tensordesc_meta], "registers": needs.registers}
+    blocks = [each["block_size"] for each in meta.tensordesc_meta]
+    return text, {"shared_bytes": meta.shared, "blocks": blocks, "registers": needs.registers}
 
 
 def _compile() -> None:

@@ -17,7 +17,8 @@ from ptxlab.machine.launch.options import refuse
 from ptxlab.profile.counters.columns import COLUMNS, Counts
 from ptxlab.profile.counters.footprint import Footprint, whole_footprint
 from ptxlab.profile.counters.roles import Role
-from ptxlab.profile.model.estimate import Estimate, Sample, estimate
+from ptxlab.profile.model.estimate import Estimate, estimate
+from ptxlab.profile.model.traffic import Sample
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from ptxlab.profile.counters.columns import COLUMNS, COMPILED
 from ptxlab.profile.counters.footprint import FootprintRecorder
 from ptxlab.profile.counters.roles import roles_of
 from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
-from ptxlab.profile.model.estimate import Sample
 from ptxlab.profile.model.memory import SHARED, TENSOR, Extent
 from ptxlab.profile.model.trace import TraceRecorder
+from ptxlab.profile.model.traffic import Sample
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op

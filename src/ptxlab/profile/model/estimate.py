@@ -6,49 +6,26 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from ptxlab.engine.llvm.entry_points import Nodes
-from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.tiles import Rate
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
-from ptxlab.profile.model.memory import Extent, Held, Touch, held
+from ptxlab.profile.model.memory import Held, Touch, held
 from ptxlab.profile.model.parameters import Parameters, parameters_of
 from ptxlab.profile.model.path import Span, by_cause, critical_path
 from ptxlab.profile.model.replay import Replay
 from ptxlab.profile.model.roofline import Position, TensorUse
+from ptxlab.profile.model.traffic import Sample, traffic_of
 
-if TYPE_CHECKING:
-    from ptxlab.machine.launch.launch import Launch
-    from ptxlab.profile.model.trace import TraceRecorder
-
-__all__ = ["Estimate", "Sample", "estimate"]
+__all__ = ["Estimate", "estimate"]
 
 _NAMES = [column.name for column in COLUMNS]
 MOST_REPLAYED = 300_000
 """Instructions of warps that are replayed; further CTAs take as long as those before."""
 _SATURATED = 0.75
 """A resource that is occupied for so much of the time is called the limit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """What the estimate needs of a launch that has ended.
-
-    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: of device memory; ``extents``: what
-    instructions of threads access of shared or tensor memory.
-    """
-
-    launch: Launch
-    recorder: TraceRecorder
-    table: NDArray[np.int64]
-    grid: int
-    bytes_held: int
-    extents: dict[int, Extent]
 
 
 @dataclass(frozen=True)
@@ -136,45 +113,30 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     if not clusters or not resident:
         return None
     size = len(clusters[0])
-    ran = max(launch.done_ctas, 1)
-    whole = sample.table.sum(axis=0) * (sample.grid / ran)
-    count = dict(zip(_NAMES, whole.tolist(), strict=True))
-    sms = launch.device.sms
-    moved = count["global_least"] * 32 + count["bytes_to_shared"] - count["multicast_saved"] + count["bytes_from_shared"]
-    held = min(moved, sample.bytes_held)
-    written = _written(sample) * (sample.grid / ran) / moved if moved else 0.0
-    dram_bytes = 1.0 / ((1.0 - written) / known.dram_bytes + written / known.dram_write_bytes)
-    used = min(sms, sample.grid)
-    at_once = held / sample.grid * min(resident * used, sample.grid)
-    again = min(max(at_once / known.l2_size - 1.0, 0.0), 1.0) * min(moved - held, held / 2)
-    from_dram = 0.0 if held < known.l2_size else held + again
-    share = from_dram / moved if moved else 0.0
-    needed = max(1.0 / known.l2_bytes, share * used / dram_bytes, held / moved * used / known.l2_total if moved else 0.0)
-    traffic = 1.0 / needed
-    latency = known.l2_latency + share * (known.dram_latency - known.l2_latency)
+    ctas = ceil(sample.grid / size / max(launch.device.sms // size, 1))
+    traffic = traffic_of(sample, known, resident, ctas)
     nodes = {node.start: node.stop for node in Nodes(launch.program).nodes}
     costs = costs_of(launch.program, sample.table, recorder.products, known)
-    ctas = ceil(sample.grid / size / max(sms // size, 1))
     instructions = sum(nodes.get(first, first + 1) - first for trace in clusters[0] for first in trace.nodes())
     most = max(2 * resident, MOST_REPLAYED // max(instructions, 1))
     replayed = min(ctas, most)
-    replay = Replay(costs, nodes, known, traffic, latency, sample.extents)
+    replay = Replay(costs, nodes, known, traffic.rate, traffic.latency, sample.extents)
     end = replay.run([clusters[i % len(clusters)] for i in range(replayed)], min(resident, ctas), shown=2)
     cycles = end
     if ctas > replayed:
         ends = sorted(replay.ends)
         middle = len(ends) // 2
         cycles += (ctas - replayed) * (ends[-1] - ends[middle - 1]) / (len(ends) - middle)
+    cycles += known.launch
     end = max(end, 1.0)
     occupied = {name: min(busy / end / size, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
     lifetime = max(end * replay.warps * min(resident, ctas) / max(replayed, 1), 1.0)
     waits = {reason: time / lifetime for reason, time in sorted(replay.stalls.items(), key=lambda item: -item[1])}
-    l2_rate = min(known.l2_bytes * sms, known.l2_total * moved / held if held else np.inf)
-    position = Position(_tensor_uses(sample, known), cycles + known.launch, from_dram, moved, dram_bytes, l2_rate)
+    position = Position(_tensor_uses(sample, known), cycles, traffic.from_dram, traffic.moved, traffic.dram_rate, traffic.l2_rate)
     waits_of = {op: time / lifetime for op, time in replay.waits.items()}
-    limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(share))
+    limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(traffic.from_dram))
     return Estimate(
-        cycles + known.launch,
+        cycles,
         limiter,
         occupied,
         waits,
@@ -199,14 +161,6 @@ def _tensor_uses(sample: Sample, known: Parameters) -> tuple[TensorUse, ...]:
     whole = sample.grid / max(sample.launch.done_ctas, 1)
     sms = sample.launch.device.sms
     return tuple(TensorUse(str(rate), number * whole, known.peak(rate) * sms) for rate, number in operations.items())
-
-
-def _written(sample: Sample) -> int:
-    """Bytes of global memory that the CTAs that ran have written."""
-    natives = sample.launch.program.natives
-    stores = [index for index, native in natives.items() if isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)]
-    sectors = sample.table[stores, _NAMES.index("global_least")].sum()
-    return int(sectors) * 32 + int(sample.table[:, _NAMES.index("bytes_from_shared")].sum())
 
 
 def _limiter(occupied: dict[str, float], waits: dict[str, float], starts: float, dram: bool) -> str:

@@ -79,7 +79,10 @@ class Replay:
         """By CTA and instruction the position of its last touch."""
 
     def run(self, clusters: list[tuple[CtaTrace, ...]], resident: int, shown: int = 0) -> float:
-        """Run clusters with these traces; return when the last one has ended. Spans are kept of the first ``shown`` CTAs."""
+        """Run clusters with these traces; return when the last one has ended, and memory has taken all that was stored.
+
+        Spans are kept of the first ``shown`` CTAs.
+        """
         self._sms = [Sm() for _ in range(max(map(len, clusters)))]
         self._shown = shown
         self.shown_ends = [0.0] * min(shown, sum(map(len, clusters)))
@@ -96,7 +99,7 @@ class Replay:
                 break
             _, _, warp = heappop(self._heap)
             self._node(warp)
-        return max(self.ends, default=0.0)
+        return max(*self.ends, *(sm.port for sm in self._sms), 0.0)
 
     def _release(self) -> bool:
         """Continue warps that wait for phases which warps that were not recorded would complete; whether there are any."""

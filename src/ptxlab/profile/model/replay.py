@@ -99,7 +99,15 @@ class Replay:
                 break
             _, _, warp = heappop(self._heap)
             self._node(warp)
-        return max(*self.ends, *(sm.port for sm in self._sms), 0.0)
+        return self._drained(max(self.ends, default=0.0))
+
+    def _drained(self, end: float) -> float:
+        """When the last CTA has ended and all ports are free again."""
+        drained = max(sm.port for sm in self._sms)
+        if self.last is not None and drained > end:
+            span = self.last.span
+            self.last = Link(self.last, Span(span.cta, "SM", "stores", span.op, end, drained), self.last.warp)
+        return max(end, drained)
 
     def _release(self) -> bool:
         """Continue warps that wait for phases which warps that were not recorded would complete; whether there are any."""

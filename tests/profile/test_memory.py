@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,8 @@ def test_tiles_of_a_warpgroup_are_held_until_the_product_has_read_them() -> None
     for each in tiles.values():
         assert (each.space, each.cta) == (SHARED, 0)
         assert each.written <= begin
-        assert stop <= each.until
+        assert each.until == pytest.approx(stop, abs=20)  # the warps do not begin at once
+    assert stop + 40 < found.cta_ends[0]
 
 
 def test_columns_of_tensor_memory() -> None:

@@ -259,8 +259,12 @@ class _OneAccess:
             # The same distances from the beginning of a line touch as many sectors.
             pattern = self._pattern(_GLOBAL_PATTERN, mask, self.addresses - base)
             with code.when(~pattern.known):
-                moved = self._repeated(mask) if self.kind == ATOMIC else self._different(mask, SECTOR)
-                pattern.keep(moved, self._different(mask, LINE), self._least(self._different(mask, size)))
+                lines = self._different(mask, LINE)
+                with code.when(lines.eq(mask.intrinsic("ctpop").to("i64"))) as shared:
+                    pattern.keep(lines, lines, self._least(lines))  # each lane has a line of its own, as in random gathers
+                    shared()
+                    moved = self._repeated(mask) if self.kind == ATOMIC else self._different(mask, SECTOR)
+                    pattern.keep(moved, lines, self._least(self._different(mask, size)))
             self._add_global(*map(pattern.number, range(3)))
 
     def _add_global(self, sectors: Value, lines: Value, least: Value) -> None:

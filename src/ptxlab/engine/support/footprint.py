@@ -89,6 +89,24 @@ def _row_of(block: Value, address: Value, size: int | Value) -> tuple[Value, Val
     return found, holds
 
 
+def _mark_lanes(block: Value, row: Value, mask: Value, places: Value, write: Value) -> None:
+    """The same as ``mark`` for each lane, whose addresses lie in one allocation: what does not depend on the lane is read once."""
+    c = block.function
+    own, every = (block.at((write + first) << 3).load("ptr") for first in (Block.OWN, Block.ALL))
+    before = row.word(RowWord.FIRST) - (row.word(RowWord.BASE) >> _SHIFT)
+    count = c.variable("i64", 0)
+    with c.each_bit(mask) as lane:
+        at = (places.load("i64", lane) >> _SHIFT) + before
+        bit, byte = (c.const("i64", 1) << (at & 7)).to("i8"), at >> 3
+        known = own.at(byte).load("i8")
+        with c.when((known & bit).eq(0)):
+            own.at(byte).store(known | bit)
+            every.at(byte).store(every.at(byte).load("i8") | bit)
+            count.set(count.get() + 1)
+    total = row.at((write + RowWord.READ) << 3)
+    total.store(total.load("i64") + count.get())
+
+
 def emit_touch(module: Module) -> None:
     """``void touch(context, mask, addresses, size, write)``: lanes access as many bytes each at ``addresses``, i64[32]."""
     _emit_mark(module)
@@ -101,9 +119,12 @@ def emit_touch(module: Module) -> None:
     last = active.select(addresses, c.const("<32 x i64>", 0)).reduce("umax")
     sector = first >> _SHIFT
     row, holds = _row_of(block, first, last - first + size)
-    with c.when(holds & ((last >> _SHIFT) - sector).ult(_TOGETHER)):
-        bits = active.select(c.const("<32 x i64>", 1) << ((addresses >> _SHIFT) - sector), c.const("<32 x i64>", 0)).reduce("or")
-        c.call("mark", "void", block, row, sector, bits, write)
+    with c.when(holds):
+        with c.when(((last >> _SHIFT) - sector).ult(_TOGETHER)) as apart:
+            bits = active.select(c.const("<32 x i64>", 1) << ((addresses >> _SHIFT) - sector), c.const("<32 x i64>", 0)).reduce("or")
+            c.call("mark", "void", block, row, sector, bits, write)
+            apart()
+            _mark_lanes(block, row, mask, places, write)
         c.ret()
     with c.each_bit(mask) as lane:
         address = places.load("i64", lane)

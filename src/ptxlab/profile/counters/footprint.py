@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Footprint", "FootprintRecorder", "whole_footprint"]
 
+_CLEARED = 1 << 19
+"""Bytes of bitmaps that are cleared sooner than new ones are made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -71,12 +74,17 @@ class FootprintRecorder:
         for at, allocation in enumerate(self._allocations):
             self._hosts[at] = address_of(allocation.data), allocation.size, address_of(self._rows[at])
         self._hosts = self._hosts[np.argsort(self._hosts[:, 0])]
+        self._spare: list[NDArray[np.uint8]] = []
         self._all = self._bitmaps()
         self._blocks: dict[CtaState, tuple[NDArray[np.int64], NDArray[np.uint8]]] = {}
 
     def _bitmaps(self) -> NDArray[np.uint8]:
-        """Two bitmaps, which take no memory where no bit is set."""
+        """Two bitmaps without bits. Large ones take no memory where no bit is set; small ones of CTAs that have ended are used again."""
         size = self._bits[-1] // 8 + PADDING // 8
+        if self._spare:
+            found = self._spare.pop()
+            found[:] = 0
+            return found
         return np.frombuffer(mmap.mmap(-1, 2 * size), np.uint8).reshape(2, size)
 
     def block(self, cta: CtaState) -> NDArray[np.int64]:
@@ -92,7 +100,9 @@ class FootprintRecorder:
 
     def ended(self, cta: CtaState) -> None:
         """Forget which sectors a CTA has accessed that has ended."""
-        self._blocks.pop(cta, None)
+        block = self._blocks.pop(cta, None)
+        if block is not None and block[1].size <= _CLEARED:
+            self._spare.append(block[1])
 
     def touch(self, cta: CtaState, accesses: Iterable[MemoryAccess]) -> None:
         """Note what an operation accesses of device memory."""

@@ -275,6 +275,8 @@ class Replay:
             sm.tensor[part] = begin + cost.amount
             self.busy["tensor core"] += cost.amount / PARTITIONS
             self._issued(warp, cost.completion, begin + cost.amount + self.known.wgmma_latency)
+            for number in warp.cta.trace.operations.get(place, ()):
+                self._uses(warp.cta, warp.cta.trace.issued[number], "tensor core", op, begin, begin + cost.amount)
             if warp.cta.number < self._shown and part == 0:
                 self.spans.append(Span(warp.cta.number, "tensor core", "product", op, begin, begin + cost.amount))
         elif kind == Kind.OPERATION:
@@ -343,13 +345,17 @@ class Replay:
             track = "tensor core"
         if cta.number < self._shown:
             self.spans.append(Span(cta.number, track, "operation", op, begin, done))
-        for rank, extent in operation.extents:
-            touched = cta.group.ctas[rank].number
-            if touched < self._shown:
-                self.touches.append(Touch(touched, extent, track, op, begin, done))
+        self._uses(cta, operation, track, op, begin, done)
         self._issued(warp, cost.completion, done)
         link = Link(warp.link, Span(cta.number, track, "operation", op, start, done), f"warp {warp.number}")
         self._arrive(cta, cta.trace.completions.get(number, ()), done, link)
+
+    def _uses(self, cta: ReplayedCta, operation: Operation, kind: str, op: int, begin: float, end: float) -> None:
+        """Note what an operation accesses of shared and tensor memory."""
+        for rank, extent in operation.extents:
+            touched = cta.group.ctas[rank].number
+            if touched < self._shown:
+                self.touches.append(Touch(touched, extent, kind, op, begin, end))
 
     def _copy(self, cta: ReplayedCta, operation: Operation, start: float) -> tuple[float, float]:
         """A bulk copy: L2 gives its bytes once, and each SM that gets them takes them."""

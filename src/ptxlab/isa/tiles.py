@@ -31,6 +31,7 @@ __all__ = [
     "MatrixProduct",
     "Product",
     "ProductPlace",
+    "Rate",
     "ScaleFactors",
     "TensorCopy",
     "TileArray",
@@ -269,6 +270,32 @@ class ProductPlace(NamedTuple):
         return f"register {self.register} of D in warp {self.warp}, lane {self.lane}"
 
 
+class Rate(NamedTuple):
+    """What decides how many operations tensor cores do in a cycle.
+
+    Attributes
+    ----------
+    types : ``f64``, ``tf32``, ``f16``, ``f8`` (also 6 bits), ``f4``, ``int8``, or the types themselves for those that are older
+    sparse : whether A is sparse
+    """
+
+    types: str
+    sparse: bool
+
+    def __str__(self) -> str:
+        return f"sparse {self.types}" if self.sparse else self.types
+
+
+_RATES = {
+    **{name: name for name in ("f64", "tf32", "f16")},
+    "bf16": "f16",
+    **dict.fromkeys(("e4m3", "e5m2", "e2m3", "e3m2", "e2m1"), "f8"),
+    **dict.fromkeys(("s8", "u8"), "int8"),
+}
+_NARROW = 64
+"""Elements of k of a dense product of 4-bit floats that runs at their own rate; the kinds that also take 8-bit ones have fewer."""
+
+
 class Product(ABC):
     """One executed product D = A B or D = A B + D, with A [m, k] and B [n, k].
 
@@ -277,6 +304,7 @@ class Product(ABC):
     m, n, k : shape of the instruction; a sparse A stores fewer elements of a row than k
     a, b, d : element types
     accumulate : whether what D (or C) held is added
+    sparse : whether A is stored with metadata
     """
 
     m: int
@@ -286,6 +314,14 @@ class Product(ABC):
     b: str
     d: str
     accumulate: bool
+    sparse: bool = False
+
+    @property
+    def rate(self) -> Rate:
+        """By what tensor cores are fast."""
+        if self.a == self.b == "e2m1" and self.k >= _NARROW * (2 if self.sparse else 1):
+            return Rate("f4", self.sparse)
+        return Rate(_RATES.get(self.a, self.a), self.sparse)
 
     @property
     @abstractmethod

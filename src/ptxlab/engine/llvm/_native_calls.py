@@ -11,10 +11,11 @@ from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
-from ptxlab.engine.support.counters import ATOMIC, LOAD
+from ptxlab.engine.support.counters import ATOMIC, COPY, LOAD, note_extent
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.layout import fragment
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["Caller", "Check", "move_name"]
@@ -22,6 +23,8 @@ __all__ = ["Caller", "Check", "move_name"]
 Check: TypeAlias = Callable[[Value], None]
 """How the status of a helper is handled: 0 continues, any other value leaves the region with this status."""
 
+_COLUMN = 0xFFFF
+"""The bits of an address in tensor memory that are the column."""
 _PRIVATE = ("local", "param", "const")
 """Spaces whose accesses no other agent can conflict with."""
 _SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "const": "global"}
@@ -260,9 +263,14 @@ class Caller:
 
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
-        if self.program.recorded:
+        if self.program.recorded or self.program.counted:
             first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
-            self._record(op, mask, (first + offset).to("i64"))
+            place = (first + offset).to("i64")
+            self._record(op, mask, place)
+        if self.program.counted:
+            column = place & _COLUMN
+            columns = int(fragment(native.shape, native.repeat, native.pack).column.max()) + (2 if native.pack else 1)
+            note_extent(self.context, op.index, column, column + columns)
 
     def tensor(
         self, op: Op, native: TensorAccess, frame: Value, mask: Value, registers: tuple[Value, int], check: Check
@@ -301,7 +309,7 @@ class Caller:
         if self.program.counted:
             read = mask & ~ignored
             read = read if sizes.ref == "null" else read & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
-            self.count(frame, read, "global", op.operands[native.source], native.size, op)
+            self.count(frame, read, "global", op.operands[native.source], native.size, op, COPY)
         check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)

@@ -22,6 +22,7 @@ from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
+from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
 
@@ -73,6 +74,7 @@ _EMIT: dict[str, Emit] = {
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),
     "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), *rest[3:]),
+    "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""

@@ -27,7 +27,7 @@ class WarpProduct(Product):
         self._a, self._b, c, self._d = matrices
         self.m, self.n, self.k = len(self._a), len(self._b), k
         self.a, self.b, self.d = types
-        self.accumulate = bool(c.any())
+        self.accumulate, self.sparse = bool(c.any()), self._a.shape[1] < self._b.shape[1]
         self._warp, self._added = warp, c.tobytes()
         self._half = self.d == "f16"
 

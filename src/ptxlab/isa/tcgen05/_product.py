@@ -27,7 +27,7 @@ class TensorProduct(Product):
         found = plan.instruction
         self.m, self.n, self.k = found.m, found.n, found.k
         self.a, self.b, self.d = found.a, found.b, found.d
-        self.accumulate = accumulate
+        self.accumulate, self.sparse = accumulate, bool(plan.metadata)
         self._plan, self._group = plan, cta_group
 
     @property

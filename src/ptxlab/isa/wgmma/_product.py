@@ -29,7 +29,7 @@ class WarpgroupProduct(Product):
     def __init__(self, group: Warpgroup, share: Share, cta: context.Cta) -> None:
         form = share.form
         self.n, self.k, self.a, self.b, self.d = form.n, form.k, form.a, form.b, form.d
-        self.accumulate = share.accumulate
+        self.accumulate, self.sparse = share.accumulate, share.metadata is not None
         self._group, self._share, self._cta = group, share, cta
 
     @property

@@ -383,6 +383,28 @@ CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context)
     return refused;
 }
 
+static unsigned int type_of(const Side *side) { return side->known && !side->host ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; }
+
+void describe_copy(const Op *op, CUDA_MEMCPY3D *found)
+{
+    const CopyOp *copy = (const CopyOp *)op;
+    *found = (CUDA_MEMCPY3D){
+        .srcMemoryType = type_of(&copy->from),
+        .srcHost = (const void *)copy->from.address,
+        .srcDevice = copy->from.address,
+        .srcPitch = copy->from.pitch,
+        .srcHeight = copy->from.rows,
+        .dstMemoryType = type_of(&copy->to),
+        .dstHost = (void *)copy->to.address,
+        .dstDevice = copy->to.address,
+        .dstPitch = copy->to.pitch,
+        .dstHeight = copy->to.rows,
+        .WidthInBytes = copy->width,
+        .Height = copy->height,
+        .Depth = copy->depth,
+    };
+}
+
 static CUresult box(const CUDA_MEMCPY3D *copy, CUstream stream, bool wait)
 {
     CopyOp *made;

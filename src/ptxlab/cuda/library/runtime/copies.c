@@ -102,7 +102,7 @@ int convert_copy(const Copy3D *given, CUDA_MEMCPY3D *found)
     if (error)
         return error;
     if (given->source_array || given->target_array)
-        return RUNTIME_NOT_SUPPORTED;
+        return ptxlab_unsupported("cudaMemcpy3D of an array");
     *found = (CUDA_MEMCPY3D){
         .srcXInBytes = given->source_position.x,
         .srcY = given->source_position.y,
@@ -125,6 +125,32 @@ int convert_copy(const Copy3D *given, CUDA_MEMCPY3D *found)
         .Depth = given->extent.depth,
     };
     return 0;
+}
+
+static int kind_of(unsigned from, unsigned to)
+{
+    if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED)
+        return BY_ADDRESS;
+    if (from == CU_MEMORYTYPE_HOST)
+        return to == CU_MEMORYTYPE_HOST ? HOST_TO_HOST : HOST_TO_DEVICE;
+    return to == CU_MEMORYTYPE_HOST ? DEVICE_TO_HOST : DEVICE_TO_DEVICE;
+}
+
+static PitchedPointer pitched(unsigned type, const void *host, CUdeviceptr device, size_t pitch, size_t rows)
+{
+    return (PitchedPointer){type == CU_MEMORYTYPE_HOST ? (void *)(uintptr_t)host : (void *)(uintptr_t)device, pitch, pitch, rows};
+}
+
+Copy3D copy_node(const CUDA_MEMCPY3D *copy)
+{
+    return (Copy3D){
+        .source_position = {copy->srcXInBytes, copy->srcY, copy->srcZ},
+        .source = pitched(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight),
+        .target_position = {copy->dstXInBytes, copy->dstY, copy->dstZ},
+        .target = pitched(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstPitch, copy->dstHeight),
+        .extent = {copy->WidthInBytes, copy->Height, copy->Depth},
+        .kind = kind_of(copy->srcMemoryType, copy->dstMemoryType),
+    };
 }
 
 EXPORT int cudaMemcpy3D(const Copy3D *given)

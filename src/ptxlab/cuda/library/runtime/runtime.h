@@ -32,6 +32,9 @@ enum {
     RUNTIME_NOT_SUPPORTED = 801,
 };
 
+/* Types of nodes of graphs. */
+enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_ALLOCATE = 10 };
+
 enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS };
 
 #define INVALID_DEVICE_ID (-2)
@@ -165,6 +168,11 @@ void unload_images(void);
 
 int copy(void *to, const void *from, size_t bytes, int kind, CUstream stream, int asynchronous);
 int convert_copy(const Copy3D *given, CUDA_MEMCPY3D *found);
+Copy3D copy_node(const CUDA_MEMCPY3D *copy);
+
+/* Kernels of nodes as the driver has them, and as programs have them (graphs.c). */
+int convert_kernel(const KernelNode *given, CUDA_KERNEL_NODE_PARAMS *found);
+KernelNode kernel_node(const CUDA_KERNEL_NODE_PARAMS *kernel);
 
 #define DEVICE_POINTER(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
 #define PAIR(pointer) ((CUdeviceptr *)(void *)(pointer)) /* a place for a pointer as a place for a device pointer */

@@ -258,7 +258,8 @@ def params_of(driver: Driver, node: c_void_p) -> tuple[int, Any]:
     driver.call("cuGraphNodeGetParams", node, room)
     kind = c_int.from_buffer(room).value
     structure = {KERNEL: KernelWanted, COPY: CopyWanted, FILL: FillWanted, HOST: HostWanted}.get(kind)
-    assert not any(room.raw[4:16]) and not any(room.raw[248:256])
+    assert not any(room.raw[4:16])
+    assert not any(room.raw[248:256])
     return kind, None if structure is None else structure.from_buffer_copy(room.raw[16:])
 
 

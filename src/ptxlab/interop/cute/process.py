@@ -13,7 +13,6 @@ from typing import Any
 
 from ptxlab import cuda
 from ptxlab.cuda.building import build
-from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import reached_memory, registered
 from ptxlab.interop.cute._arguments import outside_of
 from ptxlab.interop.cute._kept import LIBRARY, KeptPtx, settings
@@ -30,7 +29,6 @@ def install_on_import() -> Callable[[], None]:
 
     The import raises `BuildError` if there is no compiler for the libraries.
     """
-    _bindings_runtime.install_on_import()
     return before_import("cutlass", _set_up)
 
 

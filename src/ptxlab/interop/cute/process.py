@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -43,15 +42,6 @@ def _set_up() -> None:
     driver.bridge.store.finders.append(KeptPtx(folder).find)
     after_import("cutlass.cute.runtime", partial(_follow_host_memory, driver))
     after_import("cutlass.testing", partial(measure_once, _for_good))
-    after_import("torch", partial(_initialise, driver))
-
-
-def _initialise(driver: cuda.Driver) -> None:
-    """Do what torch does in a program that uses its CUDA device: the primary context of the first device is current."""
-    context = ctypes.c_void_p()
-    driver.library.cuInit(0)
-    driver.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-    driver.library.cuCtxSetCurrent(context)
 
 
 def _follow_host_memory(driver: cuda.Driver) -> None:

@@ -6,6 +6,7 @@ torch, arguments that name a CUDA device mean the memory of the computer, and te
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable
@@ -124,11 +125,22 @@ def _fill_names() -> None:
         setattr(extension, name, value)
 
 
+def _initialise(driver: cuda.Driver) -> None:
+    """Make the primary context of the first device current, as torch does in a program that uses it; other packages count on that."""
+    context = ctypes.c_void_p()
+    driver.library.cuInit(0)
+    driver.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.library.cuCtxSetCurrent(context)
+
+
 def _finish(why: str) -> None:
     import torch
 
     from ptxlab.interop.torch._names import RUNTIME_VERSION
 
+    driver = cuda.installed()
+    if driver is not None:
+        _initialise(driver)
     if torch.version.cuda is None:
         torch.version.cuda = f"{RUNTIME_VERSION // 1000}.{RUNTIME_VERSION % 1000 // 10}"
         torch.backends.cudnn.enabled = False

@@ -60,3 +60,14 @@ def test_the_mode_of_128_pixels_ignores_their_number(driver: Driver) -> None:
 def test_what_is_no_wide_map(driver: Driver, wrong: dict[str, Any], found: Session) -> None:
     given: dict[str, Any] = {"rank": 4, "corners": (-1, 1), "pixels": 8, "mode": W, "swizzle": 3} | wrong
     assert wide(driver, **given)[0] == INVALID_VALUE
+
+
+def test_the_same_map_again_and_what_is_refused_again(driver: Driver, found: Session) -> None:
+    """Maps are kept by their arguments; what is refused stays refused."""
+    first, again, other = (wide(driver, 4, (-1, 1), 8, W, 3, address) for address in (ADDRESS, ADDRESS, ADDRESS + 64))
+    assert first == again
+    assert (first[0], other[0]) == (0, 0)
+    assert decode_tensor_map(other[1]).address == ADDRESS + 64
+    for _ in range(2):
+        assert wide(driver, 4, (300, 1), 8, W, 3)[0] == INVALID_VALUE
+    assert [d.code for d in found.diagnostics] == ["D732"]

@@ -1,4 +1,4 @@
-/* Functions that programs can link and the library does not have: textures, arrays, graphics, memory of other APIs, and rare ones.
+/* Functions that programs can link and the library does not have: textures, graphics, memory of other APIs, and rare ones.
 
    Each gives cudaErrorNotSupported, and a diagnostic that names it. */
 #include "runtime.h"
@@ -6,7 +6,6 @@
 #define UNSUPPORTED(name)                                                                                                                  \
     EXPORT int name(void) { return record(ptxlab_unsupported(#name)); }
 
-UNSUPPORTED(cudaArrayGetInfo)
 UNSUPPORTED(cudaArrayGetMemoryRequirements)
 UNSUPPORTED(cudaArrayGetPlane)
 UNSUPPORTED(cudaArrayGetSparseProperties)
@@ -34,9 +33,7 @@ UNSUPPORTED(cudaExecutionCtxSynchronize)
 UNSUPPORTED(cudaExecutionCtxWaitEvent)
 UNSUPPORTED(cudaExternalMemoryGetMappedBuffer)
 UNSUPPORTED(cudaExternalMemoryGetMappedMipmappedArray)
-UNSUPPORTED(cudaFreeArray)
 UNSUPPORTED(cudaFreeMipmappedArray)
-UNSUPPORTED(cudaGetChannelDesc)
 UNSUPPORTED(cudaGetExportTable)
 UNSUPPORTED(cudaGetMipmappedArrayLevel)
 UNSUPPORTED(cudaGetSurfaceObjectResourceDesc)
@@ -72,8 +69,6 @@ UNSUPPORTED(cudaImportExternalMemory)
 UNSUPPORTED(cudaImportExternalSemaphore)
 UNSUPPORTED(cudaLaunchCooperativeKernelMultiDevice)
 UNSUPPORTED(cudaLibraryGetUnifiedFunction)
-UNSUPPORTED(cudaMalloc3DArray)
-UNSUPPORTED(cudaMallocArray)
 UNSUPPORTED(cudaMallocMipmappedArray)
 UNSUPPORTED(cudaMemDiscardAndPrefetchBatchAsync)
 UNSUPPORTED(cudaMemDiscardBatchAsync)
@@ -88,11 +83,6 @@ UNSUPPORTED(cudaMemPrefetchBatchAsync)
 UNSUPPORTED(cudaMemRangeGetAttribute)
 UNSUPPORTED(cudaMemRangeGetAttributes)
 UNSUPPORTED(cudaMemSetMemPool)
-UNSUPPORTED(cudaMemcpy2DArrayToArray)
-UNSUPPORTED(cudaMemcpy2DFromArray)
-UNSUPPORTED(cudaMemcpy2DFromArrayAsync)
-UNSUPPORTED(cudaMemcpy2DToArray)
-UNSUPPORTED(cudaMemcpy2DToArrayAsync)
 UNSUPPORTED(cudaMemcpy3DBatchAsync)
 UNSUPPORTED(cudaMemcpy3DWithAttributesAsync)
 UNSUPPORTED(cudaMemcpyArrayToArray)

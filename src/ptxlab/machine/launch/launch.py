@@ -136,7 +136,7 @@ class Launch:
         self.handlers, self.together = facts.handlers, facts.together
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
-        self._template = executable.new_frame()
+        self._template = executable.template
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
@@ -181,6 +181,12 @@ class Stats:
     why_alone: str = ""
 
     @classmethod
+    def total(cls, each: Sequence[Stats]) -> Stats:
+        """What several launches cost together, in this process."""
+        services = sum((Counter(stats.services) for stats in each), Counter[str]())
+        return cls(sum(s.instructions for s in each), dict(services), sum(s.ctas for s in each), sum(s.seconds for s in each))
+
+    @classmethod
     def of(cls, launch: Launch, started: float) -> Stats:
         """Those of a launch that started at a time of `time.perf_counter`."""
         services: Counter[str] = Counter()
@@ -225,6 +231,20 @@ class Result:
     replay: Replay | None = field(default=None, repr=False)
     profile: Any = field(default=None, repr=False)
     estimated: float = 0.0
+
+    @classmethod
+    def of_several(cls, results: Sequence[Result]) -> Result:
+        """The results of launches that host code has made, as one; the replay and the profile are those of the first."""
+        if len(results) == 1:
+            return results[0]
+        total = Stats.total([result.stats for result in results])
+        return replace(
+            results[0] if results else cls((), total, completed=True),
+            diagnostics=tuple(found for result in results for found in result.diagnostics),
+            stats=total,
+            completed=all(result.completed for result in results),
+            stdout="".join(result.stdout for result in results),
+        )
 
     @property
     def ok(self) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "MatrixProduct",
     "Product",
     "ProductPlace",
+    "RegisterMatrix",
     "ScaleFactors",
     "TensorCopy",
     "TileArray",
@@ -178,6 +179,34 @@ class MatrixOperand:
     def first_rows(self, rows: int) -> NDArray[np.intp]:
         """The chunks that its first rows consist of, or those of more rows."""
         return PlacedOperand.of(self.descriptor, self.major, rows, self.placed.index.k, max(self.container // 8, 1)).chunks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegisterMatrix:
+    """Matrix A or B of a product in registers.
+
+    Attributes
+    ----------
+    name : ``"A"`` or ``"B"``
+    operand : what the row of the instruction calls it
+    element, bits : element type, and bits of an element in a register
+    stored : as of a `MatrixOperand`
+    index : ``[row, register of the row]``, the number of the register among those ``[warp, register, lane]`` that hold the matrix
+    warps : how many hold it, each the same number of rows
+    """
+
+    name: str
+    operand: str
+    element: str
+    bits: int
+    stored: int
+    index: NDArray[np.intp]
+    warps: int = 1
+
+    @property
+    def title(self) -> str:
+        """What findings call it."""
+        return f"matrix {self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,6 +358,14 @@ class Product(ABC):
     @abstractmethod
     def write_d(self, bits: Codes) -> None:
         """Replace D, after the product."""
+
+    def in_registers(self) -> tuple[RegisterMatrix, ...]:
+        """The matrices in registers, A before B."""
+        return ()
+
+    def frames(self) -> tuple[NDArray[np.uint32], ...]:
+        """The registers of the warps that hold matrices, with which compiled code works: uint32[row, lane]."""
+        return ()
 
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[Cta, NDArray[np.intp]], ...]:
         """The bytes of row ``line`` of A, or of row ``line`` of B (a column of the product), in shared memory."""

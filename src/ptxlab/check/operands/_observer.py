@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,12 @@ from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_images import WORD, address_in, fitting_descriptor, is_image_of_words, rows_of_words
 from ptxlab.check.operands._word_report import WordReporter
+from ptxlab.check.operands.registers.check import RegisterCheck
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.native_ops import CopyAsync
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy, TileArray
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
@@ -46,6 +48,8 @@ _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 def multiplies(program: Program) -> bool:
     """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
+    if program.loaded.matrices:
+        return True
     return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
 
 
@@ -106,7 +110,8 @@ class OperandCheck(Observer):
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch)
         self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
-        self._by_words = copies_words(launch.program)
+        self._by_words = copies_words(launch.program) or bool(launch.program.loaded.matrices)
+        self._registers = RegisterCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
@@ -155,6 +160,8 @@ class OperandCheck(Observer):
             self._copied_to_tensor_memory(operation, operation.tensor_copy())
         elif operation.product is not None:
             product = operation.product()
+            if operation.details is not None and self._registers.takes(operation.op):
+                self._multiplied_from_registers(operation, operation.details(), product)
             self._types.setdefault(product.d, operation)
             for cta in product.ctas:
                 # An operation may perform after its CTA has exited.
@@ -165,6 +172,21 @@ class OperandCheck(Observer):
                 self._scale_check.multiplied(*about)
                 if self._of_two_arrays(product, product.ctas[0]):
                     self._scale_check.exchanged(*about)
+
+    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
+        """An instruction of one warp has multiplied matrices in registers."""
+        if self._registers.takes(warp.op):
+            self._registers.multiplied(warp, details(), warp.cta)
+
+    def _multiplied_from_registers(self, operation: AsyncOperation, details: Product, product: MatrixProduct) -> None:
+        """An instruction multiplies an A in registers with a B in shared memory."""
+        cta = product.ctas[0]
+        words = self._words.get(id(cta))
+        other = product.operands[0]
+        if words is not None and (words.are_prepared(other.chunks) or other.overlaps):
+            words = None
+        known = (other, words.addresses) if words is not None else (None, None)
+        self._registers.multiplied(operation, details, cta, *known)
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""

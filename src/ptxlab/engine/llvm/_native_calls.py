@@ -170,18 +170,29 @@ class Caller:
     def _follow(self, op: Op, native: LaneAccess, frame: Value, mask: Value) -> None:
         """Note for an observer from where lanes load, and that they store what they have loaded."""
         loaded = self.program.loaded
-        if op.index in loaded.rows:
+        if op.index in loaded.shared:
+            self._follow_load(op, "wordsloaded", native.size // 4, frame, mask)
+        elif op.index in loaded.rows:
             source, row, offset = self.address(frame, op.operands[native.address])
-            skipped = self.context.load("i32", 2 * Word.MASK) & ~mask if op.index in loaded.zeros else self.number(0)
+            skipped = self._skipped(op, mask)
             self.helper(f"loadedfrom_{source}", "void", self.context, mask, skipped, row, offset, frame.at(loaded.rows[op.index]))
         elif op.index in loaded.stores:
             self._follow_store(op, "storedfrom", frame, mask)
+
+    def _skipped(self, op: Op, mask: Value) -> Value:
+        """The lanes that do not execute a load and whose registers are zero."""
+        return self.context.load("i32", 2 * Word.MASK) & ~mask if op.index in self.program.loaded.zeros else self.number(0)
+
+    def _follow_load(self, op: Op, helper: str, words: int, frame: Value, mask: Value) -> None:
+        """Note from where the words come that lanes load from shared memory."""
+        row = frame.at(self.program.loaded.rows[op.index])
+        self.helper(helper, "void", self.context, mask, self._skipped(op, mask), self.hosts, self.number(words), row)
 
     def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value) -> None:
         """Note where the words come from that lanes store."""
         loaded = self.program.loaded
         words = loaded.stores[op.index]
-        pairs = [(-1, 0) if word is None else (loaded.rows[word.load], word.byte) for word in words]
+        pairs = [(-1, 0) if word is None else loaded.noted(word) for word in words]
         table = self.code.constants("i32", [number for pair in pairs for number in pair])
         self.helper(helper, "void", self.context, mask, self.hosts, frame, self.number(len(words)), table)
 
@@ -253,6 +264,8 @@ class Caller:
             self.helper("save", "void", *where)
         if op.index in self.program.loaded.stores:
             self._follow_store(op, "columnsstoredfrom" if native.transposed else "rowsstoredfrom", frame, mask)
+        elif op.index in self.program.loaded.shared:
+            self._follow_load(op, "columnsloaded" if native.transposed else "rowsloaded", native.registers, frame, mask)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)

@@ -14,7 +14,7 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
 from ptxlab.engine.reference._host_memory import bytes_at
-from ptxlab.engine.reference._loaded_values import note_columns, note_load, note_rows, note_store
+from ptxlab.engine.reference._loaded_values import note_columns, note_load, note_matrix, note_rows, note_store, note_words
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -171,6 +171,8 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, native.write, mask)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
         note_store(warp, op, hosts)
+    elif op.index in warp.program.loaded.shared:
+        note_words(warp, op, hosts, mask)
     elif op.index in warp.program.loaded.rows:
         note_load(warp, op, _addresses(warp, op.operands[native.address]), mask)
     for k, item in enumerate(flatten(op.operands[native.value])):
@@ -209,6 +211,8 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     hosts = _hosts(warp, op, native.space, op.operands[native.address], native.row, native.write, rows)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
         (note_columns if native.transposed else note_rows)(warp, op, hosts)
+    elif op.index in warp.program.loaded.shared:
+        note_matrix(warp, op, native, hosts, mask)
     bits = 16 if native.element == "b16" else 8
     layout = matrix_layout(native.write, native.element, native.transposed)
     rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")

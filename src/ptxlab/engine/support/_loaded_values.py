@@ -1,13 +1,21 @@
-"""What lanes load from global memory and store to shared memory as it is: the addresses, noted for an observer."""
+"""From where values come that lanes load, and store to shared memory as they are: the addresses, noted for an observer."""
 
 from __future__ import annotations
 
 from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
+from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["emit_columns_stored_from", "emit_loaded_from", "emit_rows_stored_from", "emit_stored_from"]
+__all__ = [
+    "emit_columns_stored_from",
+    "emit_loaded_from",
+    "emit_matrix_loaded",
+    "emit_rows_stored_from",
+    "emit_stored_from",
+    "emit_words_loaded",
+]
 
 _HALF = 2
 """Bytes."""
@@ -27,6 +35,55 @@ def emit_loaded_from(module: Module, source: str) -> None:
         with c.each_bit(skipped) as lane:
             place.store(c.const("i64", NO_SOURCE), lane)
     c.ret()
+
+
+def emit_words_loaded(module: Module) -> None:
+    """Emit ``wordsloaded``: note from where the words come that lanes load from shared memory, in a row for each word."""
+    _define_noted(module)
+    c, (context, mask, skipped, hosts, count, rows) = module.define(
+        "void wordsloaded(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+    )
+    with c.when(context.word(Word.COPIED).ne(0)):
+        with c.each_bit(mask) as lane:
+            place = c.call("noted", "ptr", context, hosts.load("i64", lane))
+            with c.loop(count.to("i64")) as i:
+                rows.at(i * SOURCE_ROW).store(_held(context, place, i), lane)
+        _note_zeros(skipped, count, rows)
+    c.ret()
+
+
+def emit_matrix_loaded(module: Module, transposed: bool) -> None:
+    """Emit ``rowsloaded`` or, of a transposed ldmatrix, ``columnsloaded``: the same for ldmatrix, with a row for each register.
+
+    ``hosts`` has the rows of the matrices, eight for each register.
+    """
+    _define_noted(module)
+    name = "columnsloaded" if transposed else "rowsloaded"
+    c, (context, mask, skipped, hosts, count, rows) = module.define(
+        f"void {name}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+    )
+
+    def source(index: Value, row: Value, word: Value) -> Value:
+        return _held(context, c.call("noted", "ptr", context, hosts.load("i64", index * 8 + row) + (word << 2)), 0)
+
+    with c.when(context.word(Word.COPIED).ne(0)):
+        with c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
+            line, within = lane >> 2, lane & 3
+            if transposed:
+                word, upper = line >> 1, line & 1
+                found = _of_halves(_half(source(i, within << 1, word), upper), _half(source(i, (within << 1) + 1, word), upper))
+            else:
+                found = source(i, line, within)
+            rows.at(i * SOURCE_ROW).store(found, lane)
+        _note_zeros(skipped, count, rows)
+    c.ret()
+
+
+def _note_zeros(skipped: Value, count: Value, rows: Value) -> None:
+    """Note that the registers of skipped lanes are zero."""
+    c = rows.function
+    with c.loop(count.to("i64")) as i, c.each_bit(skipped) as lane:
+        rows.at(i * SOURCE_ROW).store(c.const("i64", NO_SOURCE), lane)
 
 
 def emit_stored_from(module: Module) -> None:
@@ -76,13 +133,29 @@ def emit_columns_stored_from(module: Module) -> None:
         place = c.call("noted", "ptr", context, hosts.load("i64", i * 8 + row) + (word << 2))
         with c.when(place.ne(0)):
             first = (word << 3) + (row >> 1)
-            low, high = (_source(frame, table, i, each) for each in (first, first + 4))
-            apart = (high - low - _HALF) >> 1
-            known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & apart.ult(MOST_HALVES)
-            found = low + ((row & 1) << 1) + (apart << HALVES_SHIFT)
-            zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
-            place.store(known.select(found, zeros.select(c.const("i64", NO_SOURCE), 0)), 0)
+            low, high = (_half(_source(frame, table, i, each), row & 1) for each in (first, first + 4))
+            place.store(_of_halves(low, high), 0)
     c.ret()
+
+
+def _held(context: Value, place: Value, number: Value | int) -> Value:
+    """What is noted of a word behind a place; 0 without a place."""
+    known = place.ne(0)
+    return known.select(known.select(place, context).load("i64", number), 0)
+
+
+def _half(source: Value, upper: Value) -> Value:
+    """From where the lower or the ``upper`` half of a word comes; `NO_SOURCE` and 0 as they are."""
+    apart = ((source >> HALVES_SHIFT) + 1) * _HALF
+    return source.ugt(NO_SOURCE).select((source & (1 << HALVES_SHIFT) - 1) + apart * upper, source)
+
+
+def _of_halves(low: Value, high: Value) -> Value:
+    """From where a word comes whose halves come from ``low`` and ``high``; 0 if it cannot be said."""
+    apart = (high - low - _HALF) >> 1
+    known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & apart.ult(MOST_HALVES)
+    zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
+    return known.select(low + (apart << HALVES_SHIFT), zeros.select(low.constant(NO_SOURCE), 0))
 
 
 def _source(frame: Value, table: Value, number: Value, lane: Value) -> Value:

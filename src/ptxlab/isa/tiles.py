@@ -76,6 +76,8 @@ class CopiedTile:
     cta, offset, size : its first byte in shared memory, and the number of bytes from there to its end
     chunks : for each chunk of the box, in order of the array, its chunk in shared memory, counted from ``offset``
     contents : returns the bytes of the box in order of the array, as the copy writes them
+    address, places : of the first chunk of the box in global memory, and of each chunk its distance in chunks from there; None if a part
+        of the box is outside the array, or if it is converted
     """
 
     array: TileArray
@@ -85,6 +87,8 @@ class CopiedTile:
     size: int
     chunks: NDArray[np.intp]
     contents: Callable[[], NDArray[np.uint8]]
+    address: int = 0
+    places: NDArray[np.int64] | None = None
 
 
 class CopiedBytes(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 import ptxlab
 
-from .warp_kernels import MISTAKES, STEP_OF_A, STEP_OF_B, TEXT, launch, mistaken
+from .warp_kernels import BOXED_TEXT, MISTAKES, STEP_OF_A, STEP_OF_B, TEXT, launch, mistaken
 
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
@@ -67,6 +67,22 @@ def test_messages(name: str, message: str) -> None:
 def test_the_model_spec_makes_errors() -> None:
     result, _ = launch(mistaken("registers of B")[0], model="spec", check="operands")
     assert [(found.code, found.severity) for found in result.diagnostics] == [("O104", "error")]
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+def test_tensor_copies(policy: str) -> None:
+    result, right = launch(BOXED_TEXT, policy=policy)
+    assert right
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_behind_tensor_copies(name: str) -> None:
+    text, code, fix = mistaken(name, BOXED_TEXT)
+    result, right = launch(text)
+    assert not right
+    assert {found.code for found in result.diagnostics} == {code}
+    assert any(fix in found.fix for found in result.diagnostics)
 
 
 def test_a_permutation_of_k_in_both() -> None:

@@ -100,6 +100,34 @@ STEP:
 }}
 """
 
+_COPY = TEXT[TEXT.index("    mov.u32 %r3, %r1;\nCOPY:") : TEXT.index("    bar.warp.sync")]
+BOXED_TEXT = (
+    TEXT.replace(
+        _COPY,
+        """    mov.u32 %r3, full;
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
+    @%p1 fence.mbarrier_init.release.cluster;
+    bar.warp.sync 0xffffffff;
+    add.u32 %r6, %r2, 2048;
+    mov.u32 %r7, 0;
+    @!%p1 bra WAIT;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 3072;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r7, %r7}], [%r3];
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r6], [%rd2, {%r7, %r7}], [%r3];
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+    @!%p2 bra WAIT;
+""",
+    )
+    .replace("ld.param.u64 %rd1, [a];", "mov.b64 %rd1, a;\n    cvta.param.u64 %rd1, %rd1;")
+    .replace("ld.param.u64 %rd2, [b];", "mov.b64 %rd2, b;\n    cvta.param.u64 %rd2, %rd2;")
+    .replace(".param .u64 a, .param .u64 b", ".param .align 64 .b8 a[128], .param .align 64 .b8 b[128]")
+    .replace(".shared .align 128 .b8 tile[3072];", ".shared .align 1024 .b8 tile[3072];\n    .shared .align 8 .b64 full;")
+    .replace("sm_80", "sm_90a")
+)
+"""The same with tensor copies."""
+
 MISTAKES: dict[str, tuple[str, str, str, str]] = {
     #                          the right text, the wrong text, the code, what the fix says
     "no swizzle of A":         (CHUNK_OF_A, "mov.u32 %r11, %r10;", "O101", "so that all rows have the same k"),
@@ -134,9 +162,14 @@ def mistaken(name: str, text: str = TEXT) -> tuple[str, str, str]:
 def launch(text: str, backend: str = "llvm", **options: Any) -> tuple[Any, bool]:
     """The result, and whether the product is right."""
     rng = np.random.default_rng(5)
+    a: Any
+    b: Any
     a, b = rng.integers(-4, 5, (2, ROWS, K)).astype(np.float16)
     d = np.zeros((ROWS, COLUMNS), np.float32)
     kernel = ptxlab.loads(text, file="product.ptx").kernel()
     with kernel.replaced(kernel.program, Executable(kernel.program, backend=backend)) if backend != "llvm" else nullcontext():
-        result = kernel.launch(block=32, args=[a, b, d], **options)
+        args = [a, b, d]
+        if "tensor.2d" in text:
+            args[:2] = [ptxlab.TensorMap(each, box=(K, rows), swizzle="128B") for each, rows in ((a, ROWS), (b, COLUMNS))]
+        result = kernel.launch(block=32, args=args, **options)
     return result, bool((d == a.astype(np.float64) @ b[:COLUMNS].astype(np.float64).T).all())

@@ -138,6 +138,7 @@ class OperandCheck(Observer):
         self._shared.pop(id(cta), None)
         self._products.pop(id(cta), None)
         self._words.pop(id(cta), None)
+        self._registers.ended(cta)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.tiles is not None:
@@ -146,7 +147,7 @@ class OperandCheck(Observer):
                 if shared is not None:
                     shared.copied(tile, operation.op)
                     if id(tile.cta) in self._words:
-                        self._words[id(tile.cta)].overwritten(tile.offset, tile.size)
+                        self._words[id(tile.cta)].placed(tile, self._registers.follows_tiles)
         elif operation.bytes_copied is not None:
             for copied in operation.bytes_copied():
                 words, origin = self._words.get(id(copied.cta)), None if copied.origin is None else self._words.get(id(copied.origin[0]))

@@ -30,8 +30,8 @@ class WarpProduct(Product):
         self._bits = bits
         self.m, self.n, self.k = len(self._a), len(self._b), k
         self.a, self.b, self.d = types
-        self.accumulate = bool(c.any())
         self._warp, self._added = warp, c.tobytes()
+        self.accumulate = self._added != bytes(len(self._added))
         self._half = self.d == "f16"
 
     @property

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from ptxlab.check.operands.registers._images import Addresses, element_addresses
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
-from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedValues, LoadedWord
     from ptxlab.isa.operands import Op
 
-__all__ = ["Matrix", "Noted", "Sources"]
+__all__ = ["Matrix", "Sources"]
 
 _WORD = 4
 """Bytes."""
 _WORD_BITS = 32
+_MOST_ADDED = 256
+"""No array lies at such low addresses; the words of a load are no more bytes apart."""
 Frame = NDArray[np.uint32]
 
 
@@ -81,33 +82,18 @@ class Matrix:
         return found.T if self.turned else found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Noted:
-    """What is noted at an execution.
-
-    Attributes
-    ----------
-    found : of all matrices, one after the other
-    bases : of each matrix where its first word comes from
-    key : equal for executions whose matrices differ only in where they begin
-    """
-
-    found: NDArray[np.int64]
-    bases: tuple[int, ...]
-    key: tuple[Any, ...]
-
-
 class Sources:
-    """The matrices of an instruction.
+    """The matrices of an instruction, and what is noted of them at the execution that has been read last.
 
     Attributes
     ----------
     matrices : those of which all sources are noted
-    judged : what has been found out, by `Noted.key`
+    bases : of each where its first word comes from
+    judged : what has been found out, by what `read` returns
     attempts : how often that has been tried
     """
 
-    __slots__ = ("_first", "_frames", "_shared", "_starts", "attempts", "judged", "matrices")
+    __slots__ = ("_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper", "attempts", "bases", "judged", "matrices")
 
     def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], other: MatrixOperand | None, loaded: LoadedValues) -> None:
         noted = loaded.matrices[op.index]
@@ -115,33 +101,42 @@ class Sources:
         found = [Matrix.in_registers(m, [word for word in noted[m.operand] if word is not None], loaded) for m in held]
         # Of several warps each has an equal part of the rows of the only matrix in registers.
         warps = max((m.warps for m in held), default=1)
-        of_warp = [np.concatenate([np.array_split(m.places, warps)[w].reshape(-1) for m in found]) for w in range(warps)] if found else []
-        self._frames: list[NDArray[np.intp]] = of_warp
-        self._shared: NDArray[np.intp] | None = None
+        places = [np.concatenate([np.array_split(m.places, warps)[w].reshape(-1) for m in found]) for w in range(warps)] if found else []
         if other is not None and found:
             found.append(Matrix.in_shared_memory(other))
-            self._shared = found[-1].places.reshape(-1)
+            places.append(found[-1].places.reshape(-1))
         self.matrices = found
-        ends = np.cumsum([m.places.size for m in found]).tolist()
-        self._starts = [0, *ends[:-1]]
-        self._first = [int(m.added.item(0)) for m in found]
-        self.judged: BoundedCache[Any, Any] = BoundedCache(64)
+        self._found = np.empty(sum(map(len, places)), np.int64)
+        ends = np.cumsum([len(each) for each in places])
+        self._parts = [(each, self._found[end - len(each) : end]) for each, end in zip(places, ends.tolist(), strict=True)]
+        self._starts = [0, *np.cumsum([m.places.size for m in found]).tolist()]
+        self._cuts = [start - 1 for start in self._starts[1:-1]]
+        self._lower, self._upper, self._steps = self._found[:-1], self._found[1:], np.empty(max(len(self._found) - 1, 0), np.int64)
+        self._begins = [(start, int(m.added.item(0))) for start, m in zip(self._starts, found, strict=False)]
+        self.bases: tuple[int, ...] = ()
+        self.judged: dict[Any, Any] = {}
         self.attempts = 0
 
-    def noted(self, frames: Sequence[Frame], shared: NDArray[np.int64] | None) -> Noted:
-        """Read what is noted in the frames of the warps, and for the words of shared memory."""
-        parts = [frame.reshape(-1).view(np.int64).take(places) for frame, places in zip(frames, self._frames, strict=True)]
-        if self._shared is not None and shared is not None:
-            parts.append(shared.take(self._shared))
-        found = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        bases = tuple([found.item(start) for start in self._starts])
-        steps = found[1:] - found[:-1]
-        for start in self._starts[1:]:
-            steps[start - 1] = 0
-        known = tuple([base > NO_SOURCE for base in bases])
-        return Noted(found, tuple([base + first for base, first in zip(bases, self._first, strict=True)]), (steps.tobytes(), known))
+    def read(self, frames: Sequence[Frame], shared: NDArray[np.int64] | None) -> Any:
+        """Read what is noted in the frames of the warps, and for the words of shared memory.
 
-    def words(self, number: int, found: NDArray[np.int64]) -> Addresses:
-        """Where the words of a matrix come from."""
-        start = self._starts[number]
-        return self.matrices[number].words(found[start : start + self.matrices[number].places.size])
+        The result is equal for executions whose matrices differ only in where they begin.
+        """
+        for (places, out), frame in zip(self._parts, frames, strict=False):
+            frame.reshape(-1).view(np.int64).take(places, out=out, mode="clip")
+        if shared is not None:
+            places, out = self._parts[-1]
+            shared.take(places, out=out, mode="clip")
+        item = self._found.item
+        self.bases = tuple([item(start) + first for start, first in self._begins])
+        np.subtract(self._upper, self._lower, out=self._steps)
+        for cut in self._cuts:
+            self._steps[cut] = 0
+        steps = self._steps.tobytes()
+        # An array's elements are moved as a whole, but what is not known and zeros are not.
+        return steps if min(self.bases) > NO_SOURCE + _MOST_ADDED else (steps, tuple(self._found[self._starts[:-1]].tolist()))
+
+    def words(self) -> list[Addresses]:
+        """Where the words of each matrix come from."""
+        parts = zip(self.matrices, self._starts, self._starts[1:], strict=False)
+        return [matrix.words(self._found[start:end]) for matrix, start, end in parts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.registers._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded
 from ptxlab.check.operands.registers._report import RegisterReporter, Taken
-from ptxlab.check.operands.registers._sources import Noted, Sources
+from ptxlab.check.operands.registers._sources import Matrix, Sources
 from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
 from ptxlab.isa.tiles import MatrixOperand, Product
 from ptxlab.machine.memory.elements import ArrayPlace
@@ -37,6 +37,11 @@ class _Judged:
     """The images of the matrices of an instruction; None for one that is not known."""
 
     images: tuple[RegisterImage | None, ...]
+    both: bool = field(init=False)
+    """Whether those of A and of B are known."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "both", len(self.images) == _PAIR and None not in self.images)
 
 
 class RegisterCheck:
@@ -44,12 +49,18 @@ class RegisterCheck:
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._loaded = launch.program.loaded
+        self.follows_tiles = bool(self._loaded.shared)
+        """Whether something is loaded from shared memory that may have been copied there by tensor copies."""
         self._reporter = reporter
         self._register_reporter = RegisterReporter(launch, reporter)
         self._sources: dict[Any, Sources] = {}
-        self._last: dict[Any, tuple[Sources, _Judged, tuple[int, ...]]] = {}
-        """By what another product may add to: the matrices of the product that has computed it, and where they begin."""
-        self._steps: set[tuple[_Judged, _Judged, tuple[int, ...]]] = set()
+        self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...]]]] = {}
+        """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
+        self._steps: set[tuple[_Judged, _Judged, int, int]] = set()
+
+    def ended(self, cta: Cta) -> None:
+        """A CTA has exited."""
+        self._last.pop(id(cta), None)
 
     def takes(self, op: Op) -> bool:
         """Whether a matrix of an instruction is in registers that hold what has been loaded."""
@@ -67,63 +78,72 @@ class RegisterCheck:
 
         ``other`` is the matrix in shared memory, if any, and ``words`` says where its words come from.
         """
-        key = by.op.index, other
+        key = by.op.index if other is None else (by.op.index, other)
         sources = self._sources.get(key)
         if sources is None:
             sources = self._sources[key] = Sources(by.op, product.in_registers(), other, self._loaded)
-        before = self._last.pop(product.accumulator, None) if product.accumulate else None
         if not sources.matrices:
             return
-        noted = sources.noted(product.frames(), words)
-        judged = sources.judged.get(noted.key)
+        others = self._last.get(id(cta))
+        if others is None:
+            others = self._last[id(cta)] = {}
+        before = others.pop(product.accumulator, None) if product.accumulate else None
+        noted = sources.read(product.frames(), words)
+        judged: _Judged | None = sources.judged.get(noted)
         if judged is None:
             if sources.attempts == _ATTEMPTS:
                 return
             sources.attempts += 1
-            judged = sources.judged[noted.key] = self._judge(by, product, sources, noted, cta)
-        if len(judged.images) < _PAIR or None in judged.images:
+            judged = sources.judged[noted] = self._judge(by, product, sources, cta)
+        if not judged.both:
             return
-        self._last[product.result] = sources, judged, noted.bases
+        bases = sources.bases
+        others[product.result] = judged, bases
         if before is not None:
-            moved = tuple([now - last for now, last in zip(noted.bases, before[2], strict=True)])
-            step = before[1], judged, moved
+            last, begins = before
+            step = last, judged, bases[0] - begins[0], bases[1] - begins[1]
             if step not in self._steps:
                 self._steps.add(step)
-                pairs = zip(before[1].images, judged.images, sources.matrices, before[2], noted.bases, strict=True)
+                pairs = zip(last.images, judged.images, sources.matrices, begins, bases, strict=True)
                 taken = [
                     (Taken(matrix, one, base & _ADDRESS), Taken(matrix, image, now & _ADDRESS))
                     for one, image, matrix, base, now in pairs
                     if one is not None and image is not None
                 ]
-                self._register_reporter.step(by, taken, self._verify(product, sources, noted), cta)
+                self._register_reporter.step(by, taken, self._verify(product, sources), cta)
 
-    def _judge(self, by: Executed, product: Product, sources: Sources, noted: Noted, cta: Cta) -> _Judged:
+    def _judge(self, by: Executed, product: Product, sources: Sources, cta: Cta) -> _Judged:
         """The images of the matrices; reports those that have none, and those that have other k than the other one."""
-        images: list[RegisterImage | None] = []
-        words = [sources.words(number, noted.found) for number in range(len(sources.matrices))]
-        verified = self._verify(product, sources, noted)
-        for matrix, own in zip(sources.matrices, words, strict=True):
-            elements = matrix.elements(own)
-            array = self._array_of(elements)
-            image = None if array is None else image_of_elements(elements, array)
-            if array is not None:
-                self._register_reporter.element_type(by, matrix, array, cta)
-            if array is not None and (matrix.loads is None or stands_as_loaded(own, matrix.bits)):
-                # An array that is arranged for the registers need not have rows; shared memory is compared elsewhere.
-                image = image if isinstance(image, RegisterImage) and matrix.loads is None else None
-            doubt = image.doubt if isinstance(image, RegisterImage) else None
-            if doubt is not None and array is not None and _is_matrix(array) and self._register_reporter.repair(matrix, own, array, None):
-                image = doubt
-            if isinstance(image, Apart):
-                self._register_reporter.mismatch(by, matrix, image, own, verified, cta)
-                image = None
-            images.append(image if image is not None and image.array.itemsize * 8 == matrix.bits else None)
+        words = sources.words()
+        verified = self._verify(product, sources)
+        images = [self._image(by, matrix, own, verified, cta) for matrix, own in zip(sources.matrices, words, strict=True)]
         if len(images) == _PAIR and all(matrix.stored == 1 for matrix in sources.matrices):
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
                 self._register_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)
-                return _Judged((None, None))
+                return _Judged(())
         return _Judged(tuple(images))
+
+    def _image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+        """The image of a matrix; None if it is not known, or has been reported to have none."""
+        elements = matrix.elements(words)
+        array = self._array_of(elements)
+        if array is None:
+            return None
+        self._register_reporter.element_type(by, matrix, array, cta)
+        if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
+            # An array that is arranged for the registers need not have rows.
+            return None
+        image = image_of_elements(elements, array)
+        doubt = image.doubt if isinstance(image, RegisterImage) else None
+        if doubt is not None and _is_matrix(array) and self._register_reporter.repair(matrix, words, array, None):
+            image = doubt
+        if isinstance(image, Apart):
+            # Matrices in shared memory are compared elsewhere.
+            if matrix.loads is not None:
+                self._register_reporter.mismatch(by, matrix, image, words, verified, cta)
+            return None
+        return image
 
     def _array_of(self, elements: Addresses) -> ArrayPlace | None:
         """The array in which all elements lie that are not zeros."""
@@ -133,15 +153,14 @@ class RegisterCheck:
         array = self._reporter.array_at(int(known.min()))
         return array if array is not None and array.holds(int(known.max())) else None
 
-    def _verify(self, product: Product, sources: Sources, noted: Noted) -> Callable[[], bool]:
+    def _verify(self, product: Product, sources: Sources) -> Callable[[], bool]:
         """Whether the registers hold what stands where they come from; threads may have computed with it since."""
 
         def verified() -> bool:
-            for number, matrix in enumerate(sources.matrices):
-                elements = matrix.elements(sources.words(number, noted.found))
-                if not self._register_reporter.holds(elements, product.codes(matrix.name.lower()), matrix.bits):
-                    return False
-            return True
+            return all(
+                self._register_reporter.holds(matrix.elements(words), product.codes(matrix.name.lower()), matrix.bits)
+                for matrix, words in zip(sources.matrices, sources.words(), strict=True)
+            )
 
         return verified
 

@@ -140,8 +140,14 @@ class Word(IntEnum):
     It gives the host address, 0 if the memory cannot be written. 0 if there is no such function.
     """
 
+    TENSOR_SOURCES = 58
+    """in: address of uint64[512][128] by column and lane; 0 if it is not recorded
 
-WORDS = 58
+    The same as `COPIED` for the cells of the CTA's tensor memory that tcgen05.st has written.
+    """
+
+
+WORDS = 59
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1

@@ -135,11 +135,12 @@ class LoadedWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedValues:
-    """Which stores write what has been loaded, as it is, to shared memory, and which matrices in registers are what has been loaded.
+    """Which stores write what has been loaded, as it is, to shared or tensor memory, and which matrices in registers have been loaded.
 
     Attributes
     ----------
     stores : by the index of a store the words that it writes; None for one that is computed
+    cells : by the index of a store to tensor memory the same; all such stores, if one of them writes what has been loaded
     matrices : by the index of a product the words of its matrices in registers, by the names of the operands
     rows : by the index of a load the frame offset of uint64[32] with the addresses at which the lanes have read last; of a load from
         shared memory of so many of these as it has words, with where the words come from that the lanes have read last
@@ -148,6 +149,7 @@ class LoadedValues:
     """
 
     stores: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
+    cells: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
     matrices: dict[int, dict[str, tuple[LoadedWord | None, ...]]] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()

@@ -34,6 +34,7 @@ __all__ = [
     "RegisterMatrix",
     "ScaleFactors",
     "TensorCopy",
+    "TensorMatrix",
     "TileArray",
 ]
 
@@ -238,6 +239,25 @@ class ScaleFactors:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TensorMatrix:
+    """Matrix A of a product in tensor memory.
+
+    Attributes
+    ----------
+    column, columns : the first column, and how many there are
+    lanes : of each CTA those that hold its rows
+    element, bits, stored : as of a `RegisterMatrix`; 0 bits if the elements are packed
+    """
+
+    column: int
+    columns: int
+    lanes: tuple[NDArray[np.intp], ...]
+    element: str
+    bits: int
+    stored: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TensorCopy:
     """Chunks of shared memory that are copied to tensor memory as they are, in each of ``ctas``.
 
@@ -267,7 +287,7 @@ class MatrixProduct:
     accumulate : whether the product is added to D
     columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
     scales : the scale factors of A and of B, and the metadata of a sparse A
-    tensor_a : the first column of an A in tensor memory, and how many columns it has
+    tensor_a : an A in tensor memory
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -278,7 +298,7 @@ class MatrixProduct:
     columns: int = 0
     lanes: int = 0
     scales: tuple[ScaleFactors, ...] = ()
-    tensor_a: tuple[int, int] | None = None
+    tensor_a: TensorMatrix | None = None
 
 
 Codes = NDArray[Any]

@@ -111,7 +111,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
     "no K step of A":     (STEP_OF_A, "", "O105",
                            "advance the address from which A is loaded by 16 elements of k from instruction to instruction"),
     "K step of B":        (STEP_OF_B, "add.u64 %rd10, %rd10, 1;", "O105", "advance the start address of B by 32 bytes"),
-    "bf16 for f16":       (MMA, MMA.replace("f16.f16", "bf16.bf16"), "O103", "give f16 as the element type of A"),
+    "bf16 for f16":       (MMA, MMA.replace("f16.f16", "bf16.bf16"), "O103", "give f16 as the element type of"),
 }  # fmt: skip
 
 

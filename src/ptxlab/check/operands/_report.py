@@ -97,6 +97,11 @@ class Reporter:
             return None
         return next((each for each in found.arrays if each.holds(address)), None)
 
+    def holds(self, address: int, word: int) -> bool:
+        """Whether a word stands at an address in global memory."""
+        found = self._launch.device.memory.find(address)
+        return found is not None and bool(self._launch.device.memory.view(address, 4).view(np.uint32)[0] == word)
+
     def kept(self, op: Op) -> str | None:
         """The name of the matrix that an instruction takes from a collector buffer."""
         return self._kept.get(op.index)

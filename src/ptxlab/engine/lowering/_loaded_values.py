@@ -1,4 +1,4 @@
-"""Values that threads load and store to shared memory as they are, or multiply: matrices in registers.
+"""Values that threads load and store to shared or tensor memory as they are, or multiply: matrices in registers.
 
 Only a register that one load writes is followed: what it holds at a store is then what the load has read last. Zeros that fill the register
 where the guard of the load is false count as loaded zeros.
@@ -10,7 +10,7 @@ from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, Program
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.kinds import TYPE_BITS
-from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native
+from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native, TensorAccess
 from ptxlab.isa.operands import Const, Op, Reg, Resolved
 
 __all__ = ["find_loaded_values"]
@@ -37,7 +37,8 @@ def find_loaded_values(program: Program) -> None:
             words = [word for item in flatten(op.operands[position]) for word in _words_of(program, item, origins, bits)]
             if any(words):
                 stores[op.index] = tuple(words)
-    used = [*stores.values(), *(words for each in matrices.values() for words in each.values())]
+    cells = _cells(program, origins)
+    used = [*stores.values(), *cells.values(), *(words for each in matrices.values() for words in each.values())]
     loads = sorted({word.load for words in used for word in words if word is not None})
     shared = frozenset(load for load in loads if _is_shared(program.natives[load]))
     rows = {}
@@ -47,7 +48,19 @@ def find_loaded_values(program: Program) -> None:
         program.frame_bytes += SOURCE_ROW * (_words_loaded(program.natives[load]) if load in shared else 1)
     zeroed = {register for op in program.ops if _writes_zero(program, op.index) for register in program.writes[op.index]}
     zeros = frozenset(load for load in loads if not zeroed.isdisjoint(program.writes[load]))
-    program.loaded = LoadedValues(stores, matrices, rows, shared, zeros)
+    program.loaded = LoadedValues(stores, cells, matrices, rows, shared, zeros)
+
+
+def _cells(program: Program, origins: dict[int, LoadedWord]) -> dict[int, tuple[LoadedWord | None, ...]]:
+    """What is stored to tensor memory; nothing if all of it is computed."""
+    stores = [(index, native) for index, native in program.natives.items() if isinstance(native, TensorAccess) and native.write]
+    found = {
+        index: tuple(
+            word for item in flatten(program.ops[index].operands[native.value]) for word in _words_of(program, item, origins, _WORD)
+        )
+        for index, native in stores
+    }
+    return found if any(any(words) for words in found.values()) else {}
 
 
 def _matrices(program: Program, op: Op, origins: dict[int, LoadedWord]) -> dict[str, tuple[LoadedWord | None, ...]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedWord
     from ptxlab.engine.reference.interpreter import Warp
 
-__all__ = ["note_columns", "note_load", "note_matrix", "note_rows", "note_store", "note_words"]
+__all__ = ["note_cell", "note_columns", "note_load", "note_matrix", "note_rows", "note_store", "note_words"]
 
 
 def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
@@ -57,6 +57,14 @@ def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, ND
     if warp.word(Word.COPIED):
         words = {lane: [loaded(register, lane) for register in range(native.registers)] for lane in range(32) if mask >> lane & 1}
         _note_loaded(warp, op, words, mask)
+
+
+def note_cell(warp: Warp, op: Op, column: int, at: int, register: int, lane: int) -> None:
+    """Note from where the word comes that tcgen05.st stores in a column and lane ``at`` of tensor memory; register -1 is not known."""
+    words = warp.program.loaded.cells.get(op.index)
+    if words is not None and warp.word(Word.TENSOR_SOURCES):
+        cells = bytes_at(warp.word(Word.TENSOR_SOURCES), 8 * 512 * 128).view(np.uint64)
+        cells[128 * column + at] = 0 if register < 0 else _source(warp, words[register], lane)
 
 
 def _note_loaded(warp: Warp, op: Op, words: Mapping[int, Sequence[int]], mask: int) -> None:

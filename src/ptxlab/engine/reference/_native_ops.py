@@ -14,7 +14,7 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
 from ptxlab.engine.reference._host_memory import bytes_at
-from ptxlab.engine.reference._loaded_values import note_columns, note_load, note_matrix, note_rows, note_store, note_words
+from ptxlab.engine.reference._loaded_values import note_cell, note_columns, note_load, note_matrix, note_rows, note_store, note_words
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -362,6 +362,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
                 cell = (at[0] + part, at[1], 0)
                 if native.write:
                     words[cell] = values[t] >> shift & (1 << 32 // parts) - 1
+                    note_cell(warp, op, at[0] + part, at[1], r if parts == 1 else -1, t)
                 else:
                     loaded[t] = loaded.get(t, 0) | int(words[cell]) << shift
         if not native.write:

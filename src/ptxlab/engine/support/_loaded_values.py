@@ -6,9 +6,11 @@ from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value
 
 __all__ = [
+    "emit_cells_stored_from",
     "emit_columns_stored_from",
     "emit_loaded_from",
     "emit_matrix_loaded",
@@ -135,6 +137,31 @@ def emit_columns_stored_from(module: Module) -> None:
             first = (word << 3) + (row >> 1)
             low, high = (_half(_source(frame, table, i, each), row & 1) for each in (first, first + 4))
             place.store(_of_halves(low, high), 0)
+    c.ret()
+
+
+def emit_cells_stored_from(module: Module, shape: str, pack: bool) -> None:
+    """Emit ``cellsstoredfrom_SHAPE``: note from where the words come that tcgen05.st stores, with a table as in ``storedfrom``.
+
+    The address in tensor memory is as in `ptxlab.engine.support._tensor_memory.emit_tensor`. Halves in columns of their own are not known.
+    """
+    c, (context, mask, addresses, offset, split, frame, count, table) = module.define(
+        f"void cellsstoredfrom_{shape}{'_pack' if pack else ''}"
+        "(ptr context, i32 mask, ptr addresses, i32 offset, i32 split, ptr frame, i32 count, ptr table)"
+    )
+    with c.when(context.word(Word.TENSOR_SOURCES).ne(0) & mask.ne(0)):
+        place = c.variable("i32", offset)
+        with c.when(addresses.ne(0)):
+            place.set(addresses.load("i32", mask.lowest_bit().to("i64")) + offset)
+        first = (context.word(Word.QUADRANT) << 5) + ((place.get() >> 16) & 31).to("i64")
+        column = (place.get() & 0xFFFF).to("i64")
+        cells, layout = context.pointer(Word.TENSOR_SOURCES), tensor_fragment_layout(shape)
+        with c.loop(count.to("i64")) as r, c.each_bit(mask) as t:
+            lane, at = layout.coefficients("L")(t, r) + first, column + (layout.coefficients("C")(t, r) << int(pack))
+            if "H" in layout.symbols:
+                at = at + layout.coefficients("H")(t, r) * split.to("i64")
+            for part in range(1 + pack):
+                cells.store(c.const("i64", 0) if pack else _source(frame, table, r, t), ((at + part) << 7) + lane)
     c.ret()
 
 

@@ -1,4 +1,4 @@
-"""Where it is noted from where the matrices of an instruction come: those in registers, and the other one, which is in shared memory."""
+"""Where it is noted from where the matrices of an instruction come: those in registers, and those in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands.registers._images import Addresses, element_addresses
+from ptxlab.check.operands.elements._images import Addresses, element_addresses
+from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
 
@@ -36,7 +37,8 @@ class Matrix:
     name, element, bits, stored : as of a `RegisterMatrix` or a `MatrixOperand`
     places : ``[line, word]``, of each word the place of its source; lines are rows, or k if ``turned``
     added : what is added to the addresses there
-    loads : the load that has brought each word, ``[line, word]``; None for a matrix in shared memory
+    loads : the load that has brought each word, ``[line, word]``; None for a matrix that is not in registers
+    where : what findings add to the title
     """
 
     name: str
@@ -47,6 +49,7 @@ class Matrix:
     added: NDArray[np.int64]
     turned: bool = False
     loads: NDArray[np.intp] | None = None
+    where: str = ""
 
     @property
     def title(self) -> str:
@@ -62,7 +65,9 @@ class Matrix:
         _, register, lane = np.unravel_index(matrix.index, (matrix.warps, len(rows), 32))
         found = rows[register].reshape(len(matrix.index), -1, 3)
         places = found[..., 0] // 8 + np.repeat(lane, each, axis=1)
-        return cls(matrix.name, matrix.element, matrix.bits, matrix.stored, places, found[..., 1], loads=found[..., 2])
+        return cls(
+            matrix.name, matrix.element, matrix.bits, matrix.stored, places, found[..., 1], loads=found[..., 2], where=" in registers"
+        )
 
     @classmethod
     def in_shared_memory(cls, operand: MatrixOperand) -> Matrix:
@@ -71,6 +76,13 @@ class Matrix:
         places = (operand.chunks[..., None] * words + np.arange(words)).reshape(len(operand.chunks), -1)
         turned = operand.major == "mn"
         return cls(operand.name, operand.element, operand.container, operand.stored, places, np.zeros_like(places), turned)
+
+    @classmethod
+    def in_tensor_memory(cls, part: TensorPart) -> Matrix:
+        """A matrix in tensor memory."""
+        found = part.matrix
+        places = (found.column + np.arange(found.columns)) * LANES + part.lanes[:, None]
+        return cls("A", found.element, found.bits, found.stored, places, np.zeros_like(places), where=" in tensor memory")
 
     def words(self, found: NDArray[np.int64]) -> Addresses:
         """Where the words come from, ``[line, word]``; ``found`` is what stands at the places."""
@@ -95,15 +107,15 @@ class Sources:
 
     __slots__ = ("_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper", "attempts", "bases", "judged", "matrices")
 
-    def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], other: MatrixOperand | None, loaded: LoadedValues) -> None:
-        noted = loaded.matrices[op.index]
+    def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], memory: Sequence[SharedPart | TensorPart], loaded: LoadedValues) -> None:
+        noted = loaded.matrices.get(op.index, {})
         held = [m for m in matrices if all(noted.get(m.operand, (None,)))]
         found = [Matrix.in_registers(m, [word for word in noted[m.operand] if word is not None], loaded) for m in held]
         # Of several warps each has an equal part of the rows of the only matrix in registers.
         warps = max((m.warps for m in held), default=1)
         places = [np.concatenate([np.array_split(m.places, warps)[w].reshape(-1) for m in found]) for w in range(warps)] if found else []
-        if other is not None and found:
-            found.append(Matrix.in_shared_memory(other))
+        for part in memory:
+            found.append(Matrix.in_tensor_memory(part) if isinstance(part, TensorPart) else Matrix.in_shared_memory(part.operand))
             places.append(found[-1].places.reshape(-1))
         self.matrices = found
         self._found = np.empty(sum(map(len, places)), np.int64)
@@ -117,16 +129,16 @@ class Sources:
         self.judged: dict[Any, Any] = {}
         self.attempts = 0
 
-    def read(self, frames: Sequence[Frame], shared: NDArray[np.int64] | None) -> Any:
-        """Read what is noted in the frames of the warps, and for the words of shared memory.
+    def read(self, frames: Sequence[Frame], memory: Sequence[SharedPart | TensorPart]) -> Any:
+        """Read what is noted in the frames of the warps, and for memory.
 
         The result is equal for executions whose matrices differ only in where they begin.
         """
         for (places, out), frame in zip(self._parts, frames, strict=False):
             frame.reshape(-1).view(np.int64).take(places, out=out, mode="clip")
-        if shared is not None:
-            places, out = self._parts[-1]
-            shared.take(places, out=out, mode="clip")
+        if memory:
+            for (places, out), part in zip(self._parts[-len(memory) :], memory, strict=True):
+                part.sources.take(places, out=out, mode="clip")
         item = self._found.item
         self.bases = tuple([item(start) + first for start, first in self._begins])
         np.subtract(self._upper, self._lower, out=self._steps)

@@ -1,4 +1,4 @@
-"""The findings about matrices in registers."""
+"""The findings about matrices in registers and in tensor memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Executed, Reporter
-from ptxlab.check.operands.registers._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers
-from ptxlab.check.operands.registers._sources import Matrix
+from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers
+from ptxlab.check.operands.elements._sources import Matrix
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.machine.memory.elements import ArrayPlace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.context import Cta
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["RegisterReporter", "Taken"]
+__all__ = ["ElementReporter", "Taken"]
 
 _BLOCK = 8
 """Rows and columns of a matrix of ldmatrix."""
@@ -64,7 +64,7 @@ class Taken:
         return bool(held.all()) and int(places[0, along]) + 2 * image.columns * image.step <= image.array.shape[along]
 
 
-class RegisterReporter:
+class ElementReporter:
     """Reports each defect of an instruction once, together with a `Reporter`."""
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
@@ -74,7 +74,7 @@ class RegisterReporter:
 
     def holds(self, elements: Addresses, codes: NDArray[Any], bits: int) -> bool:
         """Whether the elements of a matrix are those of the arrays from which they come."""
-        if bits < _BYTE:
+        if codes.size != elements.size:
             parts = codes.reshape(*elements.shape, -1).astype(np.uint32) << np.arange(0, _BYTE, bits, dtype=np.uint32)
             codes = parts.sum(axis=-1).astype(np.uint8)
         try:
@@ -88,7 +88,7 @@ class RegisterReporter:
 
     def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, cta: Cta) -> None:
         """The element type of the instruction is not that of the array."""
-        if matrix.loads is not None:
+        if matrix.where:
             self._reporter.other_type(by, matrix, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta)
 
     def mismatch(self, by: Executed, matrix: Matrix, found: Apart, words: Addresses, verified: Verified, cta: Cta) -> None:
@@ -102,11 +102,12 @@ class RegisterReporter:
         here, there = (f"{matrix.name}[{row}, {k}] is {_element(array, elements[row, k])}" for row, k in (found.at, found.other))
         self._reporter.add(
             "O101",
-            f"{matrix.title} in registers is not a matrix of the elements that were loaded: {found.what}; {here}, but {there}",
+            f"{matrix.title}{matrix.where} is not a matrix of the elements that were loaded: {found.what}; {here}, but {there}",
             by,
             cta,
             fix=self.repair(matrix, words, array, None)
-            or f"correct the addresses with which {matrix.name} is loaded, so that all rows have the same k",
+            or f"correct the addresses with which {matrix.name} is {'loaded' if matrix.loads is not None else 'loaded or stored'}, "
+            "so that all rows have the same k",
             details=self._loaded_by(matrix, *found.at),
         )
 
@@ -135,7 +136,7 @@ class RegisterReporter:
             if (repair := self.repair(matrix, words[number], image.array, images[1 - number]))
         ]
         number = 0 if images[1].in_order else 1
-        wrong = matrices[number] if matrices[number].loads is not None else matrices[1 - number]
+        wrong = matrices[number] if matrices[number].where else matrices[1 - number]
         self._reporter.add(
             "O104",
             f"A and B are multiplied with different k: {here}, but {there}",
@@ -161,7 +162,7 @@ class RegisterReporter:
                 wrong = not k and advances and before.has_next and len(now.image.array.shape) == _MATRIX_DIMENSIONS
             else:
                 wrong = (k != other[1] and advances and before.has_next) or (0 < abs(k) < reach and k == other[1] and now.image.in_order)
-            if wrong and now.matrix.loads is not None:
+            if wrong and now.matrix.where:
                 self._wrong_step(by, now, (rows, k), verified, cta)
                 return
 
@@ -172,7 +173,8 @@ class RegisterReporter:
         self._reporter.first(by.op.index, name, "step")
         rows, k = moved
         what = f"the rows of {name} move, and its k does not" if rows else f"k of {name} moves by {k}"
-        fix = f"advance the address from which {name} is loaded by {now.reach} elements of k from instruction to instruction"
+        how = "loaded" if now.matrix.loads is not None else "taken"
+        fix = f"advance the address from which {name} is {how} by {now.reach} elements of k from instruction to instruction"
         if rows and (text := self._transposed(now.matrix)):
             fix = f"load {name} {text}: then its k advances"
         self._reporter.add(

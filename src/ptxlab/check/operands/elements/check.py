@@ -1,20 +1,19 @@
-"""Compares matrices that instructions take from registers with what has been loaded there."""
+"""Compares matrices that instructions take from registers or from tensor memory with what has been loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ptxlab.check.operands._report import Executed, Reporter
-from ptxlab.check.operands.registers._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded
-from ptxlab.check.operands.registers._report import RegisterReporter, Taken
-from ptxlab.check.operands.registers._sources import Matrix, Sources
+from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded
+from ptxlab.check.operands.elements._report import ElementReporter, Taken
+from ptxlab.check.operands.elements._sources import Matrix, Sources
+from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
-from ptxlab.isa.tiles import MatrixOperand, Product
+from ptxlab.isa.effects import Asynchronous, Pipe
+from ptxlab.isa.tiles import Product
 from ptxlab.machine.memory.elements import ArrayPlace
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["RegisterCheck"]
+__all__ = ["ElementCheck"]
 
 _ATTEMPTS = 64
 """How often the images of an instruction are made; the steps of a loop are alike."""
@@ -44,15 +43,16 @@ class _Judged:
         object.__setattr__(self, "both", len(self.images) == _PAIR and None not in self.images)
 
 
-class RegisterCheck:
+class ElementCheck:
     """One for each launch."""
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._loaded = launch.program.loaded
-        self.follows_tiles = bool(self._loaded.shared)
+        effects = [op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)]
+        self.follows_tiles = bool(self._loaded.shared) or any(each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in effects)
         """Whether something is loaded from shared memory that may have been copied there by tensor copies."""
         self._reporter = reporter
-        self._register_reporter = RegisterReporter(launch, reporter)
+        self._element_reporter = ElementReporter(launch, reporter)
         self._sources: dict[Any, Sources] = {}
         self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...]]]] = {}
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
@@ -71,30 +71,29 @@ class RegisterCheck:
         by: Executed,
         product: Product,
         cta: Cta,
-        other: MatrixOperand | None = None,
-        words: NDArray[np.int64] | None = None,
+        *memory: SharedPart | TensorPart,
     ) -> None:
         """Compare matrices with each other, and with those of the instruction before that added to the same D.
 
-        ``other`` is the matrix in shared memory, if any, and ``words`` says where its words come from.
+        ``memory`` are those that are not in registers, A before B.
         """
-        key = by.op.index if other is None else (by.op.index, other)
+        key = (by.op.index, *[part.key for part in memory]) if memory else by.op.index
         sources = self._sources.get(key)
         if sources is None:
-            sources = self._sources[key] = Sources(by.op, product.in_registers(), other, self._loaded)
+            sources = self._sources[key] = Sources(by.op, product.in_registers(), memory, self._loaded)
         if not sources.matrices:
             return
         others = self._last.get(id(cta))
         if others is None:
             others = self._last[id(cta)] = {}
         before = others.pop(product.accumulator, None) if product.accumulate else None
-        noted = sources.read(product.frames(), words)
+        noted = sources.read(product.frames(), memory)
         judged: _Judged | None = sources.judged.get(noted)
         if judged is None:
             if sources.attempts == _ATTEMPTS:
                 return
             sources.attempts += 1
-            judged = sources.judged[noted] = self._judge(by, product, sources, cta)
+            judged = sources.judged[noted] = self._judge(by, sources, self._verify(product, sources, memory, cta), cta)
         if not judged.both:
             return
         bases = sources.bases
@@ -110,17 +109,16 @@ class RegisterCheck:
                     for one, image, matrix, base, now in pairs
                     if one is not None and image is not None
                 ]
-                self._register_reporter.step(by, taken, self._verify(product, sources), cta)
+                self._element_reporter.step(by, taken, self._verify(product, sources, memory, cta), cta)
 
-    def _judge(self, by: Executed, product: Product, sources: Sources, cta: Cta) -> _Judged:
+    def _judge(self, by: Executed, sources: Sources, verified: Callable[[], bool], cta: Cta) -> _Judged:
         """The images of the matrices; reports those that have none, and those that have other k than the other one."""
         words = sources.words()
-        verified = self._verify(product, sources)
         images = [self._image(by, matrix, own, verified, cta) for matrix, own in zip(sources.matrices, words, strict=True)]
         if len(images) == _PAIR and all(matrix.stored == 1 for matrix in sources.matrices):
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
-                self._register_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)
+                self._element_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)
                 return _Judged(())
         return _Judged(tuple(images))
 
@@ -130,18 +128,18 @@ class RegisterCheck:
         array = self._array_of(elements)
         if array is None:
             return None
-        self._register_reporter.element_type(by, matrix, array, cta)
+        self._element_reporter.element_type(by, matrix, array, cta)
         if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
             # An array that is arranged for the registers need not have rows.
             return None
         image = image_of_elements(elements, array)
         doubt = image.doubt if isinstance(image, RegisterImage) else None
-        if doubt is not None and _is_matrix(array) and self._register_reporter.repair(matrix, words, array, None):
+        if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, words, array, None):
             image = doubt
         if isinstance(image, Apart):
             # Matrices in shared memory are compared elsewhere.
-            if matrix.loads is not None:
-                self._register_reporter.mismatch(by, matrix, image, words, verified, cta)
+            if matrix.where:
+                self._element_reporter.mismatch(by, matrix, image, words, verified, cta)
             return None
         return image
 
@@ -153,13 +151,15 @@ class RegisterCheck:
         array = self._reporter.array_at(int(known.min()))
         return array if array is not None and array.holds(int(known.max())) else None
 
-    def _verify(self, product: Product, sources: Sources) -> Callable[[], bool]:
-        """Whether the registers hold what stands where they come from; threads may have computed with it since."""
+    def _verify(self, product: Product, sources: Sources, memory: Sequence[SharedPart | TensorPart], cta: Cta) -> Callable[[], bool]:
+        """Whether the matrices are what stands where they come from; threads may have computed with it since."""
 
         def verified() -> bool:
+            held = len(sources.matrices) - len(memory)
+            codes = [product.codes(matrix.name.lower()) for matrix in sources.matrices[:held]] + [part.codes(cta) for part in memory]
             return all(
-                self._register_reporter.holds(matrix.elements(words), product.codes(matrix.name.lower()), matrix.bits)
-                for matrix, words in zip(sources.matrices, sources.words(), strict=True)
+                self._element_reporter.holds(matrix.elements(words), own, matrix.bits)
+                for matrix, words, own in zip(sources.matrices, sources.words(), codes, strict=True)
             )
 
         return verified

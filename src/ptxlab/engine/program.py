@@ -142,8 +142,9 @@ class LoadedValues:
     stores : by the index of a store the words that it writes; None for one that is computed
     cells : by the index of a store to tensor memory the same; all such stores, if one of them writes what has been loaded
     matrices : by the index of a product the words of its matrices in registers, by the names of the operands
-    rows : by the index of a load the frame offset of uint64[32] with the addresses at which the lanes have read last; of a load from
-        shared memory of so many of these as it has words, with where the words come from that the lanes have read last
+    results : by the index of a store to global memory the words of tcgen05.ld that it writes as they are; all of them are such words
+    rows : by the index of a load, or of a store of results, the frame offset of uint64[32] with the addresses that the lanes have accessed
+        last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last
     shared : the loads from shared memory
     zeros : the loads whose registers are zero in lanes that do not execute them
     """
@@ -151,6 +152,7 @@ class LoadedValues:
     stores: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
     cells: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
     matrices: dict[int, dict[str, tuple[LoadedWord | None, ...]]] = field(default_factory=dict)
+    results: dict[int, tuple[LoadedWord, ...]] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
     zeros: frozenset[int] = frozenset()

@@ -285,7 +285,8 @@ class MatrixProduct:
     accumulator : identifies D
     d : the element type of D
     accumulate : whether the product is added to D
-    columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
+    column, columns, lanes : of D in tensor memory, the first column, how many, and the lanes among those that a warp can access; 0
+        columns and lanes for D in registers
     scales : the scale factors of A and of B, and the metadata of a sparse A
     tensor_a : an A in tensor memory
     """
@@ -295,6 +296,7 @@ class MatrixProduct:
     accumulator: Hashable
     d: str
     accumulate: bool
+    column: int = -1
     columns: int = 0
     lanes: int = 0
     scales: tuple[ScaleFactors, ...] = ()

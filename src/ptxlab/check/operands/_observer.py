@@ -17,6 +17,7 @@ from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
 from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.warp.warp import Warp
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["OperandCheck", "multiplies"]
 
@@ -49,7 +50,7 @@ _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 def multiplies(program: Program) -> bool:
     """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    if program.loaded.matrices or program.loaded.cells:
+    if program.loaded.matrices or program.loaded.cells or program.loaded.results:
         return True
     return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
 
@@ -111,8 +112,11 @@ class OperandCheck(Observer):
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch)
         self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
+        self._results = ResultCheck(launch, self._reporter)
+        if self._results.needed:
+            self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
-        self._by_words = copies_words(launch.program) or bool(loaded.matrices or loaded.cells)
+        self._by_words = copies_words(launch.program) or bool(loaded.matrices or loaded.cells or loaded.results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
@@ -137,6 +141,11 @@ class OperandCheck(Observer):
             warp.words[Word.COPIED] = address_of(words.sources)
         if self._launch.program.loaded.cells:
             warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
+
+    def _stopped(self, warp: Warp, split: ConvergedLanes) -> None:
+        """A warp that has exited has stored its results."""
+        if not split.mask:
+            self._results.exited(warp)
 
     def ended(self, cta: CtaState) -> None:
         if id(cta) in self._tensor:
@@ -168,6 +177,8 @@ class OperandCheck(Observer):
         elif operation.product is not None:
             product = operation.product()
             self._types.setdefault(product.d, operation)
+            if self._results.needed:
+                self._results.multiplied(product)
             for cta in product.ctas:
                 # An operation may perform after its CTA has exited.
                 if id(cta) in self._shared:

@@ -173,11 +173,15 @@ class Caller:
         if op.index in loaded.shared:
             self._follow_load(op, "wordsloaded", native.size // 4, frame, mask)
         elif op.index in loaded.rows:
-            source, row, offset = self.address(frame, op.operands[native.address])
-            skipped = self._skipped(op, mask)
-            self.helper(f"loadedfrom_{source}", "void", self.context, mask, skipped, row, offset, frame.at(loaded.rows[op.index]))
+            self._note_addresses(op, op.operands[native.address], frame, mask)
         elif op.index in loaded.stores:
             self._follow_store(op, "storedfrom", frame, mask)
+
+    def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value) -> None:
+        """Note the addresses of an access in its row."""
+        source, row, offset = self.address(frame, operand)
+        place = frame.at(self.program.loaded.rows[op.index])
+        self.helper(f"loadedfrom_{source}", "void", self.context, mask, self._skipped(op, mask), row, offset, place)
 
     def _skipped(self, op: Op, mask: Value) -> Value:
         """The lanes that do not execute a load and whose registers are zero."""
@@ -275,6 +279,8 @@ class Caller:
 
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
+        if op.index in self.program.loaded.rows:
+            self._note_addresses(op, op.operands[native.address], frame, mask)
         if op.index in self.program.loaded.cells:
             table, count = self._source_table(self.program.loaded.cells[op.index])
             name = f"cellsstoredfrom_{native.shape}{'_pack' if native.pack else ''}"

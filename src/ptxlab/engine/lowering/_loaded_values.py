@@ -6,6 +6,8 @@ where the guard of the load is false count as loaded zeros.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, Program
 from ptxlab.isa.effects import Asynchronous, Unit
@@ -25,7 +27,7 @@ def find_loaded_values(program: Program) -> None:
     """Fill in `Program.loaded`, for programs that multiply matrices."""
     if not any(op.row.matrices or (isinstance(op.effects, Asynchronous) and op.effects.unit in _MULTIPLIERS) for op in program.ops):
         return
-    origins = _origins(program)
+    origins = _origins(program, _loaded)
     stores: dict[int, tuple[LoadedWord | None, ...]] = {}
     matrices: dict[int, dict[str, tuple[LoadedWord | None, ...]]] = {}
     for op in program.ops:
@@ -37,9 +39,10 @@ def find_loaded_values(program: Program) -> None:
             words = [word for item in flatten(op.operands[position]) for word in _words_of(program, item, origins, bits)]
             if any(words):
                 stores[op.index] = tuple(words)
-    cells = _cells(program, origins)
+    cells, results = _cells(program, origins), _results(program)
     used = [*stores.values(), *cells.values(), *(words for each in matrices.values() for words in each.values())]
     loads = sorted({word.load for words in used for word in words if word is not None})
+    loads += sorted({*results, *(word.load for words in results.values() for word in words)})
     shared = frozenset(load for load in loads if _is_shared(program.natives[load]))
     rows = {}
     program.frame_bytes = -(-program.frame_bytes // SOURCE_ROW) * SOURCE_ROW
@@ -47,8 +50,8 @@ def find_loaded_values(program: Program) -> None:
         rows[load] = program.frame_bytes
         program.frame_bytes += SOURCE_ROW * (_words_loaded(program.natives[load]) if load in shared else 1)
     zeroed = {register for op in program.ops if _writes_zero(program, op.index) for register in program.writes[op.index]}
-    zeros = frozenset(load for load in loads if not zeroed.isdisjoint(program.writes[load]))
-    program.loaded = LoadedValues(stores, cells, matrices, rows, shared, zeros)
+    zeros = frozenset(load for load in loads if load in results or not zeroed.isdisjoint(program.writes[load]))
+    program.loaded = LoadedValues(stores, cells, matrices, results, rows, shared, zeros)
 
 
 def _cells(program: Program, origins: dict[int, LoadedWord]) -> dict[int, tuple[LoadedWord | None, ...]]:
@@ -61,6 +64,27 @@ def _cells(program: Program, origins: dict[int, LoadedWord]) -> dict[int, tuple[
         for index, native in stores
     }
     return found if any(any(words) for words in found.values()) else {}
+
+
+def _results(program: Program) -> dict[int, tuple[LoadedWord, ...]]:
+    """What is stored to global memory as tcgen05.ld has loaded it."""
+    origins = _origins(program, _loaded_from_tensor_memory)
+    found = {}
+    for index, native in program.natives.items():
+        if origins and isinstance(native, LaneAccess) and native.write and native.space in _GLOBAL and native.bits == _WORD:
+            items = flatten(program.ops[index].operands[native.value])
+            words = [origins.get(item.index) if isinstance(item, Reg) else None for item in items]
+            known = tuple(word for word in words if word is not None)
+            if len(known) == len(words) and len({word.load for word in known}) == 1:
+                found[index] = known
+    return found
+
+
+def _loaded_from_tensor_memory(native: Native | None) -> tuple[int, int]:
+    """The operand into which tcgen05.ld loads whole cells, and their bits."""
+    if isinstance(native, TensorAccess) and not native.write and not native.pack:
+        return native.value, _WORD
+    return 0, 0
 
 
 def _matrices(program: Program, op: Op, origins: dict[int, LoadedWord]) -> dict[str, tuple[LoadedWord | None, ...]]:
@@ -109,13 +133,13 @@ def _words_of(program: Program, item: Resolved, origins: dict[int, LoadedWord], 
     return [None if origin is None else LoadedWord(origin.load, origin.byte + at // 8) for at in range(0, bits, _WORD)]
 
 
-def _origins(program: Program) -> dict[int, LoadedWord]:
-    """For registers that one load writes, and nothing else but zeros, where in what it loads they lie."""
+def _origins(program: Program, loaded: Callable[[Native | None], tuple[int, int]]) -> dict[int, LoadedWord]:
+    """For registers that one load writes, and nothing else but zeros, where in what it loads they lie; ``loaded`` is as `_loaded`."""
     found: dict[int, LoadedWord] = {}
     others: set[int] = set()
     for op in program.ops:
         native = program.natives.get(op.index)
-        position, bits = _loaded(native)
+        position, bits = loaded(native)
         if bits:
             for number, item in enumerate(flatten(op.operands[position])):
                 if isinstance(item, Reg):

@@ -349,6 +349,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     for start in starts:
         for column in range(start, start + width):
             _refuse(not owned[column], warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
+    note_load(warp, op, addresses, mask)
     words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):

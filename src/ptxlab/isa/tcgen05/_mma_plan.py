@@ -181,7 +181,7 @@ class Plan:
         found: MatrixProduct | None = cta_group.products.get((self, accumulate))
         if found is None:
             accumulator = cta_group.queue, self.column, self.d_lane
-            size, tensor_a = (self.columns, self.lanes), self._tensor_a()
+            size, tensor_a = (self.column, self.columns, self.lanes), self._tensor_a()
             found = cta_group.products[self, accumulate] = MatrixProduct(
                 self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
             )

@@ -27,6 +27,7 @@ __all__ = [
     "NO_BYTES",
     "CopiedBytes",
     "CopiedTile",
+    "HeldLine",
     "MatrixOperand",
     "MatrixProduct",
     "Product",
@@ -41,6 +42,7 @@ __all__ = [
 CHUNK = 16
 """Bytes that every swizzle and every canonical layout keeps together."""
 _ROW = 128
+_WARP = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -324,6 +326,23 @@ class ProductPlace(NamedTuple):
         return f"register {self.register} of D in warp {self.warp}, lane {self.lane}"
 
 
+class HeldLine(NamedTuple):
+    """Where a row of A or B is that is not in shared memory: in registers of a warp, or in cells of tensor memory.
+
+    Attributes
+    ----------
+    warp, operand, registers : the warp, what the row of the instruction calls the operand, and of each word the number of its register
+        and the lane
+    cells : the lane of tensor memory, and the columns
+    """
+
+    cta: Cta
+    warp: int = -1
+    operand: str = ""
+    registers: tuple[tuple[int, int], ...] = ()
+    cells: tuple[int, slice] | None = None
+
+
 class Product(ABC):
     """One executed product D = A B or D = A B + D, with A [m, k] and B [n, k].
 
@@ -392,6 +411,21 @@ class Product(ABC):
     def frames(self) -> tuple[NDArray[np.uint32], ...]:
         """The registers of the warps that hold matrices, with which compiled code works: uint32[row, lane]."""
         return ()
+
+    def held(self, operand: str, line: int) -> HeldLine | None:
+        """Where row ``line`` of ``"a"`` or ``"b"`` is, unless it is in shared memory."""
+        found = next((matrix for matrix in self.in_registers() if matrix.name.lower() == operand), None)
+        if found is None:
+            return None
+        register, lane = np.divmod(found.index[line] % (found.index.size // found.warps), _WARP)
+        registers = tuple(zip(register.tolist(), lane.tolist(), strict=True))
+        warp = self.first_warp + line * found.warps // len(found.index)
+        return HeldLine(self.ctas[0], warp, found.operand, registers)
+
+    @property
+    def first_warp(self) -> int:
+        """The first of the warps that hold matrices in registers."""
+        return -1
 
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[Cta, NDArray[np.intp]], ...]:
         """The bytes of row ``line`` of A, or of row ``line`` of B (a column of the product), in shared memory."""

@@ -1,4 +1,4 @@
-"""Results that threads store to global memory as tcgen05.ld has loaded them: whether the shape of the load is that with which they are stored.
+"""Results that threads store to global memory as tcgen05.ld has loaded them: whether they are stored with the shape of the load.
 
 What each lane holds depends on the shape of the load. An element of D is known by its cell in tensor memory, and by the address at which
 it is stored: in a matrix its lane and its column stand apart. If they do not, but would with another shape of as many registers, the

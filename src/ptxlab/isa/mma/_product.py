@@ -67,6 +67,11 @@ class WarpProduct(Product):
             for name, element, codes in (("A", self.a, self._a), ("B", self.b, self._b))
         )
 
+    @property
+    def first_warp(self) -> int:
+        """The warp."""
+        return self._warp.warp_id
+
     def frames(self) -> tuple[NDArray[np.uint32], ...]:
         """Those of the warp."""
         return (self._warp.rows,)

@@ -68,6 +68,11 @@ class WarpgroupProduct(Product):
         form = self._share.form
         return (RegisterMatrix("A", "a", form.a, 256 // form.stored, form.k // form.stored, a_index(), WARPS),)
 
+    @property
+    def first_warp(self) -> int:
+        """The first one of the warpgroup."""
+        return WARPS * self._group.index
+
     def frames(self) -> tuple[NDArray[np.uint32], ...]:
         """Those of the warps of the warpgroup."""
         return tuple(self._share.frames)

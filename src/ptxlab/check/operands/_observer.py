@@ -211,9 +211,9 @@ class OperandCheck(Observer):
     def _other(self, product: MatrixProduct, cta: Any) -> tuple[SharedPart, ...]:
         """The B in shared memory beside an A that is not; nothing if it is not known from where its words come."""
         words, operand = self._words.get(id(cta)), product.operands[-1]
-        if words is None or operand.overlaps or words.are_prepared(operand.chunks):
+        if words is None or operand.overlaps:
             return ()
-        return (SharedPart(operand, words.addresses),)
+        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand.chunks)),)
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""

@@ -146,7 +146,9 @@ class Sources:
             self._steps[cut] = 0
         steps = self._steps.tobytes()
         # An array's elements are moved as a whole, but what is not known and zeros are not.
-        return steps if min(self.bases) > NO_SOURCE + _MOST_ADDED else (steps, tuple(self._found[self._starts[:-1]].tolist()))
+        if min(self.bases) > NO_SOURCE + _MOST_ADDED:
+            return steps
+        return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
 
     def words(self) -> list[Addresses]:
         """Where the words of each matrix come from."""

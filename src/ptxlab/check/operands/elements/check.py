@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
 from ptxlab.isa.effects import Asynchronous, Pipe
 from ptxlab.isa.tiles import Product
 from ptxlab.machine.memory.elements import ArrayPlace
+from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import Cta
@@ -49,13 +50,17 @@ class ElementCheck:
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._loaded = launch.program.loaded
         effects = [op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)]
-        self.follows_tiles = bool(self._loaded.shared) or any(each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in effects)
+        self.follows_tiles = bool(self._loaded.shared or self._loaded.cells) or any(
+            each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in effects
+        )
         """Whether something is loaded from shared memory that may have been copied there by tensor copies."""
         self._reporter = reporter
         self._element_reporter = ElementReporter(launch, reporter)
         self._sources: dict[Any, Sources] = {}
         self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...]]]] = {}
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
+        self._images: BoundedCache[Any, RegisterImage] = BoundedCache(1024)
+        """By instruction and matrix, and by where its words come from, less where the first one does."""
         self._steps: set[tuple[_Judged, _Judged, int, int]] = set()
 
     def ended(self, cta: Cta) -> None:
@@ -93,7 +98,8 @@ class ElementCheck:
             if sources.attempts == _ATTEMPTS:
                 return
             sources.attempts += 1
-            judged = sources.judged[noted] = self._judge(by, sources, self._verify(product, sources, memory, cta), cta)
+            prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
+            judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
         if not judged.both:
             return
         bases = sources.bases
@@ -111,10 +117,16 @@ class ElementCheck:
                 ]
                 self._element_reporter.step(by, taken, self._verify(product, sources, memory, cta), cta)
 
-    def _judge(self, by: Executed, sources: Sources, verified: Callable[[], bool], cta: Cta) -> _Judged:
-        """The images of the matrices; reports those that have none, and those that have other k than the other one."""
+    def _judge(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> _Judged:
+        """The images of the matrices; reports those that have none, and those that have other k than the other one.
+
+        ``prepared`` are matrices whose arrays may have been arranged for a descriptor: nothing is known of these.
+        """
         words = sources.words()
-        images = [self._image(by, matrix, own, verified, cta) for matrix, own in zip(sources.matrices, words, strict=True)]
+        images = [
+            None if matrix.name in prepared else self._image(by, matrix, own, verified, cta)
+            for matrix, own in zip(sources.matrices, words, strict=True)
+        ]
         if len(images) == _PAIR and all(matrix.stored == 1 for matrix in sources.matrices):
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
@@ -124,6 +136,17 @@ class ElementCheck:
 
     def _image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The image of a matrix; None if it is not known, or has been reported to have none."""
+        first = words.item(0)
+        key = by.op.index, matrix.name, (words - first).tobytes()
+        known = self._images.get(key) if first > NO_SOURCE else None
+        if known is None or not known.array.holds(first & _ADDRESS):
+            known = self._new_image(by, matrix, words, verified, cta)
+            if known is not None:
+                self._images[key] = known
+        return known
+
+    def _new_image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+        """The same for a matrix that begins elsewhere than those before it, or whose elements are in another order."""
         elements = matrix.elements(words)
         array = self._array_of(elements)
         if array is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,17 @@ LANES = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedPart:
-    """A matrix in shared memory; ``sources`` says of each word of the shared memory from where it comes."""
+    """A matrix in shared memory.
+
+    Attributes
+    ----------
+    sources : of each word of the shared memory from where it comes
+    prepared : asks whether the array may have been arranged for the descriptor
+    """
 
     operand: MatrixOperand
     sources: NDArray[np.int64]
+    prepared: Callable[[], bool]
 
     @property
     def key(self) -> Hashable:

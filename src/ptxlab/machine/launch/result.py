@@ -294,13 +294,15 @@ class Result:
         """
         return self._kept().provenance(array, index, inputs)
 
-    def mmas(self, cta: tuple[int, int, int] | None = None, line: int | None = None) -> MmaRecords:
+    def mmas(self, cta: tuple[int, int, int] | None = None, line: int | None = None, writers: bool = False) -> MmaRecords:
         """The matrix instructions that were executed (tcgen05.mma, wgmma, mma.sync); the launch runs again to record them.
 
         Parameters
         ----------
         cta : only those that use the memory of this CTA
         line : only those of the instruction at this line of the PTX
+        writers : whether to find out who wrote the operands, in shared memory, registers or tensor memory; the launch runs again several
+            times, slowly
 
         Returns
         -------
@@ -337,7 +339,12 @@ class Result:
         """
         from ptxlab.machine.observe.mmas import records
 
-        return records(self._kept(), cta, line)
+        found = records(self._kept(), cta, line)
+        if not writers:
+            return found
+        from ptxlab.machine.observe.operand_writers import with_writers
+
+        return with_writers(self._kept(), found)
 
     def save_bundle(self, path: str | os.PathLike[str]) -> None:
         """Write the launch to a file that ``ptxlab run`` runs: PTX, arguments, device memory, options, versions.

@@ -1,7 +1,8 @@
 """LLVM code for one step at speed: float32 products, int32 sums, one vector lane per row of A.
 
 The largest exponent is a running maximum of small integers. Every product, exact in float32, is scaled by a power of two and converted to
-an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Cells that this cannot do (a row
+an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Where exponents are bytes, it is
+scaled by an addition to its exponent field, which takes an integer unit of the processor and leaves the multipliers to the products. Cells that this cannot do (a row
 with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go to `general`, vector by vector.
 Scales of rows that are powers of two only shift the products' exponents.
 
@@ -17,9 +18,10 @@ from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import NARROW, Step
-from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics.ir._cells import LOWERED, Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
 from ptxlab.numerics.ir._general import LANES, general
 from ptxlab.numerics.ir.prepare import (
+    CHUNK,
     EXPONENTS,
     FLAGGED,
     FLAGS,
@@ -42,8 +44,10 @@ MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
 """Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
-UNROLLED_PAIRS = 4
-"""Pairs of elements of one turn of the loop."""
+MOST_PRODUCTS = 64
+"""Of one step, with those of elements that a sparse A does not store."""
+UNROLLED = 4
+"""Elements, or pairs of them, of one turn of a loop."""
 ROWS = 2
 """Rows of the accumulator that are done together."""
 WIDE_LANES = 16
@@ -109,16 +113,18 @@ class Fused:
             self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")
             self.b_bits = self.b_units.at(code["n"], "i32")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
+        assert 2 * step.k <= MOST_PRODUCTS
+        self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(ROWS)]
         with code.loop(code["n"], ROWS) as n:
             several = (n + (ROWS - 1)).lt(code["n"])
             flagged = reduce(or_, (self.bbad.load("i32", several.select(n + i, n)) for i in range(ROWS)))
             with code.when(several & (flagged | code["scale"]).eq(0)) as otherwise:
-                rows = [Row(self, n + i) for i in range(ROWS)]
+                rows = [Row(self, n + i, self.factors[i]) for i in range(ROWS)]
                 with code.loop(code["m"], self.width) as m:
                     self._block(rows, m)
                 otherwise()
                 with code.loop((n + ROWS).min(code["n"]), start=n) as one:
-                    row = Row(self, one)
+                    row = Row(self, one, self.factors[0])
                     with code.when((self.bbad.load("i32", one) | code["scale"]).eq(0)) as special:
                         with code.loop(code["m"], self.width) as m:
                             self._block([row], m)
@@ -186,8 +192,8 @@ class Fused:
         for first in range(0, len(sums), self.sums_at_once):
             some = sums[first : first + self.sums_at_once]
             parts = [code.variable(vector("i32", lanes), 0) for _ in some]
-            with code.loop(code["count"] >> 1, UNROLLED_PAIRS) as start:
-                for j in range(UNROLLED_PAIRS):
+            with code.loop(code["count"] >> 1, UNROLLED) as start:
+                for j in range(UNROLLED):
                     pair = start + j
                     line = self.a_pairs.at(pair * self.lda + m, "i32")
                     b = [each.cell.row.pairs.load("i32", pair).splat(lanes) for each in sums[:rows]]
@@ -213,11 +219,11 @@ class Fused:
                 parts = [code.variable(vector("i32", lanes), 0) for _ in some]
                 with code.loop((start + TERMS).min(code["count"]), start=start) as k:
                     line = self.a.at(k * self.lda + m, "float")
-                    b = [each.cell.row.values.load("float", k).splat(lanes) for each in sums[:rows]]
+                    b = [each.cell.row.factors.load("float", k).splat(lanes) for each in sums[:rows]]
                     a = [line.load(vector("float", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
                     for i, (each, part) in enumerate(zip(some, parts, strict=True)):
-                        product = a[i // rows] * b[i % rows] * each.cell.up
-                        part.set(part.get() + product.convert("fptosi", "i32"))
+                        term = each.cell.scaled(a[i // rows] * b[i % rows])
+                        part.set(part.get() + term.convert("fptosi", "i32"))
                 for each, part in zip(some, parts, strict=True):
                     each.add(part.get())
 
@@ -225,20 +231,30 @@ class Fused:
         """For each row, the largest product exponents of its cells, or less than any if all products are zero."""
         code = self.code
         largest = [code.variable(vector(self.narrow, self.width), 2 * dead_exponent(not self.small)) for _ in rows]
-        with code.loop(code["count"]) as k:
-            a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)
-            for row, found in zip(rows, largest, strict=True):
-                both = a + row.exponents.load(self.narrow, k).splat(self.width)
-                found.set(found.get().intrinsic("umax" if self.small else "smax", both))
+        with code.loop(code["count"], UNROLLED) as first:
+            for k in (first + j for j in range(UNROLLED)):
+                a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)
+                for row, found in zip(rows, largest, strict=True):
+                    both = a + row.exponents.load(self.narrow, k).splat(self.width)
+                    found.set(found.get().intrinsic("umax" if self.small else "smax", both))
         return [found.get() for found in largest]
 
 
 class Row:
-    """A row of the accumulator, with the row of B that belongs to it."""
+    """A row of the accumulator, with the row of B that belongs to it.
 
-    def __init__(self, kernel: Fused, n: Value) -> None:
+    Attributes
+    ----------
+    factors : the values of B with the sign of the products; where exponents are bytes, times two to the power of minus LOWERED
+    """
+
+    def __init__(self, kernel: Fused, n: Value, factors: Value) -> None:
         line = n * kernel.ldb
-        self.values = kernel.b.at(line, "float")
+        self.values, self.factors = kernel.b.at(line, "float"), factors
+        with kernel.code.loop(kernel.code["count"], CHUNK) as k:
+            some = self.values.load(vector("float", CHUNK), k)
+            lowered = some * 2.0**-LOWERED if kernel.small else some
+            factors.store((lowered.bits("i32") ^ kernel.code["sign"]).bits("float"), k)
         self.exponents = kernel.b_exponents.at(line, kernel.narrow)
         self.general_exponents = kernel.be.at(line, kernel.general_exponent)
         self.scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.code["scale"]

@@ -157,9 +157,9 @@ class Value:
             overloads = f".{_overload(result)}{overloads}"
         return self._call_intrinsic(f"llvm.{name}{overloads}", result or self.type, [self, *map(self._beside, others)], immediate)
 
-    def target_intrinsic(self, name: str, result: str, immediate: str) -> Value:
-        """Call an intrinsic of the processor on this value; ``name`` is without ``llvm.``, other parameters as for `intrinsic`."""
-        return self._call_intrinsic(f"llvm.{name}", result, [self], immediate)
+    def target_intrinsic(self, name: str, result: str, immediate: str = "", *others: Value) -> Value:
+        """Call an intrinsic of the processor on this and other values; ``name`` is without ``llvm.``, the rest as for `intrinsic`."""
+        return self._call_intrinsic(f"llvm.{name}", result, [self, *others], immediate)
 
     def _call_intrinsic(self, full: str, result: str, operands: list[Value], immediate: str = "") -> Value:
         types = [value.type for value in operands] + ([immediate.split()[0]] if immediate else [])

@@ -14,7 +14,7 @@ from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_expo
 if TYPE_CHECKING:
     from ptxlab.numerics.ir._fused import Fused, Row
 
-__all__ = ["LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
+__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
 
 LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
@@ -40,7 +40,7 @@ class FieldCells:
         self.row, self.m = row, m
         c = self.c = row.acc.load(vector("i32", kernel.lanes), m) & kernel.keep
         products = exponent.convert("zext", "i32") << 23
-        self.top = products.max(c & F32_INFINITY).max(LEAST_FIELD << 23)
+        self.top = products.max(c & F32_INFINITY)
         up = c.constant((2 * 127 + step.window) << 23) - self.top
         self.up = (up - ((127 - LOWERED) << 23)).max(0)
         self.down = (self.top - (step.window << 23)).bits("float")
@@ -155,7 +155,7 @@ class IntegerSum:
         before = self.total.get()
         after = before + part
         self.total.set(after)
-        self.overflow.set(self.overflow.get() | ((before ^ after) & (part ^ after)))
+        self.overflow.set(self.overflow.get() | has_overflowed(before, part, after))
 
     def add_shifted(self, number: Value, shift: Value) -> None:
         """Add integers times two to the power of ``shift``, which is at most MOST_SHIFTED."""
@@ -189,6 +189,17 @@ class DoubleSum:
             return
         dropped = 29 if cell.step.output == "f32" else 39
         cell.store((total.bits("i64") & -(1 << dropped)).bits("double").convert("fptrunc", "float").bits("i32"))
+
+
+_DIFFERS_FROM_BOTH = 0b01000010
+"""As a table of three bits, of which the last one is looked at: whether it is neither the first nor the second."""
+
+
+def has_overflowed(before: Value, part: Value, after: Value) -> Value:
+    """Negative where the sum of two i32 does not have the sign of both, which are equal."""
+    if after.type == "<16 x i32>":
+        return before.target_intrinsic("x86.avx512.pternlog.d.512", before.type, f"i32 {_DIFFERS_FROM_BOTH}", part, after)
+    return (before ^ after) & (part ^ after)
 
 
 _TOWARD_ZERO = 11

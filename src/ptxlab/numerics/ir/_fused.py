@@ -18,7 +18,7 @@ from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import NARROW, Step
-from ptxlab.numerics.ir._cells import LOWERED, Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
 from ptxlab.numerics.ir._general import LANES, general
 from ptxlab.numerics.ir.prepare import (
     CHUNK,
@@ -46,12 +46,14 @@ MOST_SHIFTED = 31
 """Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
 MOST_PRODUCTS = 64
 """Of one step, with those of elements that a sparse A does not store."""
+STRETCH = 256
+"""Cells of a row whose largest exponents are found before their sums."""
 UNROLLED = 4
 """Elements, or pairs of them, of one turn of a loop."""
 ROWS = 2
 """Rows of the accumulator that are done together."""
-WIDE_LANES = 16
-"""With vectors of so many lanes there are twice as many registers."""
+SUMS_AT_ONCE = 4
+"""Vectors of cells to which terms are added in one loop."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
 
 
@@ -96,7 +98,6 @@ class Fused:
         self.general_exponent = "i16" if wide else "i8"
         self.groups = 4
         self.width = lanes * self.groups
-        self.sums_at_once = 8 if lanes >= WIDE_LANES else 4
         self.code = code = Function(module, name, "void", PARAMETERS, internal=name != "mma")
         exponents = SMALL_EXPONENTS if small and wide else EXPONENTS
         self.a, self.ae, self.abad = (code["a"].pointer(i) for i in (VALUES, EXPONENTS, FLAGS))
@@ -114,20 +115,18 @@ class Fused:
             self.b_bits = self.b_units.at(code["n"], "i32")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
         assert 2 * step.k <= MOST_PRODUCTS
+        self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(ROWS)]
         self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(ROWS)]
         with code.loop(code["n"], ROWS) as n:
             several = (n + (ROWS - 1)).lt(code["n"])
             flagged = reduce(or_, (self.bbad.load("i32", several.select(n + i, n)) for i in range(ROWS)))
             with code.when(several & (flagged | code["scale"]).eq(0)) as otherwise:
-                rows = [Row(self, n + i, self.factors[i]) for i in range(ROWS)]
-                with code.loop(code["m"], self.width) as m:
-                    self._block(rows, m)
+                self._blocks([Row(self, n + i, self.factors[i]) for i in range(ROWS)])
                 otherwise()
                 with code.loop((n + ROWS).min(code["n"]), start=n) as one:
                     row = Row(self, one, self.factors[0])
                     with code.when((self.bbad.load("i32", one) | code["scale"]).eq(0)) as special:
-                        with code.loop(code["m"], self.width) as m:
-                            self._block([row], m)
+                        self._blocks([row])
                         special()
                         with code.loop(code["m"], LANES) as m:
                             self._general(row, m)
@@ -140,13 +139,23 @@ class Fused:
             "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
         )
 
-    def _block(self, rows: list[Row], m: Value) -> None:
+    def _blocks(self, rows: list[Row]) -> None:
+        """All cells of some rows."""
+        code = self.code
+        with code.loop(code["m"], STRETCH) as first:
+            end = (first + STRETCH).min(code["m"])
+            with code.loop(end, self.width, first) as m:
+                for found, largest in zip(self.largest, self._largest_exponents(rows, m), strict=False):
+                    found.store(largest, m - first)
+            with code.loop(end, self.width, first) as m:
+                self._block(rows, m, m - first)
+
+    def _block(self, rows: list[Row], m: Value, place: Value) -> None:
         code, lanes = self.code, self.lanes
-        largest = self._largest_exponents(rows, m)
         cells = [
-            self.cell(self, row, exponents.part(g * lanes, lanes), m + g * lanes)
+            self.cell(self, row, largest.load(vector(self.narrow, lanes), place + g * lanes), m + g * lanes)
             for g in range(self.groups)
-            for row, exponents in zip(rows, largest, strict=True)
+            for row, largest in zip(rows, self.largest, strict=False)
         ]
         with code.when(self.cell.lost(self, cells, m)) as otherwise:
             for row in rows:
@@ -189,8 +198,8 @@ class Fused:
         """Add the sums of all products as integers: no product is truncated."""
         code, lanes = self.code, self.lanes
         rows = len(sums) // self.groups
-        for first in range(0, len(sums), self.sums_at_once):
-            some = sums[first : first + self.sums_at_once]
+        for first in range(0, len(sums), SUMS_AT_ONCE):
+            some = sums[first : first + SUMS_AT_ONCE]
             parts = [code.variable(vector("i32", lanes), 0) for _ in some]
             with code.loop(code["count"] >> 1, UNROLLED) as start:
                 for j in range(UNROLLED):
@@ -213,8 +222,8 @@ class Fused:
         """Add the truncated products to the sums of a block, whose rows of A begin at ``m``."""
         code, lanes = self.code, self.lanes
         rows = len(sums) // self.groups
-        for first in range(0, len(sums), self.sums_at_once):
-            some = sums[first : first + self.sums_at_once]
+        for first in range(0, len(sums), SUMS_AT_ONCE):
+            some = sums[first : first + SUMS_AT_ONCE]
             with code.loop(code["count"], TERMS) as start:
                 parts = [code.variable(vector("i32", lanes), 0) for _ in some]
                 with code.loop((start + TERMS).min(code["count"]), start=start) as k:
@@ -228,9 +237,10 @@ class Fused:
                     each.add(part.get())
 
     def _largest_exponents(self, rows: list[Row], m: Value) -> list[Value]:
-        """For each row, the largest product exponents of its cells, or less than any if all products are zero."""
+        """For each row, the largest product exponents of its cells; less than any, and LEAST_FIELD if bytes, if all products are zero."""
         code = self.code
-        largest = [code.variable(vector(self.narrow, self.width), 2 * dead_exponent(not self.small)) for _ in rows]
+        least = LEAST_FIELD if self.small else 2 * dead_exponent(True)
+        largest = [code.variable(vector(self.narrow, self.width), least) for _ in rows]
         with code.loop(code["count"], UNROLLED) as first:
             for k in (first + j for j in range(UNROLLED)):
                 a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)

@@ -250,6 +250,15 @@ class Value:
         text = f"shufflevector {self.type} {self.ref}, {self.type} poison, <{lanes} x i32> <{which}>"
         return self.function.emit(text, vector(element_of(self.type), lanes))
 
+    def interleave(self, other: Value) -> tuple[Value, Value]:
+        """The lanes of this vector and of another one in turns, as two vectors."""
+        lanes = lanes_of(self.type)
+        found = []
+        for first in (0, lanes // 2):
+            which = ", ".join(f"i32 {lane}, i32 {lane + lanes}" for lane in range(first, first + lanes // 2))
+            found.append(self.function.emit(f"shufflevector {self}, {other}, <{lanes} x i32> <{which}>", self.type))
+        return found[0], found[1]
+
     def reduce(self, name: str) -> Value:
         """One value of all lanes: ``or``, ``umin`` and the like."""
         return self._call_intrinsic(f"llvm.vector.reduce.{name}.{_overload(self.type)}", element_of(self.type), [self])

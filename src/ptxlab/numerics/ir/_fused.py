@@ -50,8 +50,6 @@ STRETCH = 256
 """Cells of a row whose largest exponents are found before their sums."""
 UNROLLED = 4
 """Elements, or pairs of them, of one turn of a loop."""
-ROWS = 2
-"""Rows of the accumulator that are done together."""
 SUMS_AT_ONCE = 4
 """Vectors of cells to which terms are added in one loop."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
@@ -115,21 +113,26 @@ class Fused:
             self.b_bits = self.b_units.at(code["n"], "i32")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
         assert 2 * step.k <= MOST_PRODUCTS
-        self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(ROWS)]
-        self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(ROWS)]
-        with code.loop(code["n"], ROWS) as n:
-            several = (n + (ROWS - 1)).lt(code["n"])
-            flagged = reduce(or_, (self.bbad.load("i32", several.select(n + i, n)) for i in range(ROWS)))
-            with code.when(several & (flagged | code["scale"]).eq(0)) as otherwise:
-                self._blocks([Row(self, n + i, self.factors[i]) for i in range(ROWS)])
-                otherwise()
-                with code.loop((n + ROWS).min(code["n"]), start=n) as one:
-                    row = Row(self, one, self.factors[0])
-                    with code.when((self.bbad.load("i32", one) | code["scale"]).eq(0)) as special:
-                        self._blocks([row])
-                        special()
-                        with code.loop(code["m"], LANES) as m:
-                            self._general(row, m)
+        self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(2)]
+        self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(2)]
+        with code.loop(code["n"], 2) as n:
+            several = (n + 1).lt(code["n"])
+            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | code["scale"]
+            together = several & flagged.eq(0)
+            turns = (together | several.eq(0)).select(n + 1, n + 2)
+            with code.loop(turns, start=n) as first:
+                self._two_rows(first, together.select(n + 1, first))
+
+    def _two_rows(self, first: Value, second: Value) -> None:
+        """All cells of two rows, or of one that is given twice."""
+        code = self.code
+        rows = [Row(self, n, factors) for n, factors in zip((first, second), self.factors, strict=True)]
+        self.is_one = first.eq(second)
+        with code.when((self.bbad.load("i32", first) | code["scale"]).eq(0)) as special:
+            self._blocks(rows)
+            special()
+            with code.loop(code["m"], LANES) as m:
+                self._general(rows[0], m)
 
     def _general(self, row: Row, m: Value) -> None:
         code = self.code
@@ -145,7 +148,7 @@ class Fused:
         with code.loop(code["m"], STRETCH) as first:
             end = (first + STRETCH).min(code["m"])
             with code.loop(end, self.width, first) as m:
-                for found, largest in zip(self.largest, self._largest_exponents(rows, m), strict=False):
+                for found, largest in zip(self.largest, self._largest_exponents(rows, m), strict=True):
                     found.store(largest, m - first)
             with code.loop(end, self.width, first) as m:
                 self._block(rows, m, m - first)
@@ -155,12 +158,13 @@ class Fused:
         cells = [
             self.cell(self, row, largest.load(vector(self.narrow, lanes), place + g * lanes), m + g * lanes)
             for g in range(self.groups)
-            for row, largest in zip(rows, self.largest, strict=False)
+            for row, largest in zip(rows, self.largest, strict=True)
         ]
         with code.when(self.cell.lost(self, cells, m)) as otherwise:
-            for row in rows:
-                for g in range(0, self.width, LANES):
-                    self._general(row, m + g)
+            with code.loop(m + self.width, LANES, m) as here:
+                self._general(rows[0], here)
+                with code.when(self.is_one.eq(0)):
+                    self._general(rows[1], here)
             otherwise()
             if self.step.output == "f16":
                 self._finish(m, [DoubleSum(cell) for cell in cells])

@@ -27,6 +27,7 @@ __all__ = [
     "legal_codes",
     "mma_prepared",
     "prepare",
+    "prepare_checked",
     "run_step",
 ]
 
@@ -283,26 +284,47 @@ def prepare(
         raise NumericsError(f"{role.upper()}: expected [rows, k], got shape {codes.shape}")
     if negate and FORMATS[fmt].is_integer:
         raise NumericsError(f"{fmt} operands cannot be negated")
-    stored, absent = codes.shape[1], None
     grouped = kind in GROUPED
     if metadata is not None:
+        stored, chunk = codes.shape[1], chunk_of(fmt, grouped)[0]
         if metadata.dtype != np.uint8:
             raise NumericsError(f"metadata: expected uint8, got {metadata.dtype}")
         check_codes(metadata, fmt, "mma_async" if kind else "sp")
-        if stored % chunk_of(fmt, grouped)[0]:
-            raise NumericsError(f"a sparse {role.upper()} stores {chunk_of(fmt, grouped)[0]} elements of every chunk; got k = {stored}")
+        if stored % chunk:
+            raise NumericsError(f"a sparse {role.upper()} stores {chunk} elements of every chunk; got k = {stored}")
+        whole = codes.shape[0], stored * chunk_of(fmt, grouped)[1] // chunk
+    else:
+        whole = codes.shape
+    given = _check_scales(kind, scales, scale, block, role, whole, 2 if sparse or metadata is not None else 1)
+    return prepare_checked(codes, fmt, role, wide, grouped, negate, given, metadata, sparse)
+
+
+def prepare_checked(
+    codes: NDArray[Any],
+    fmt: str,
+    role: str,
+    wide: bool,
+    grouped: bool,
+    negate: bool = False,
+    scales: tuple[tuple[str, int], NDArray[np.uint8]] | None = None,
+    metadata: NDArray[np.uint8] | None = None,
+    sparse: bool = False,
+) -> Prepared:
+    """`prepare` for arguments that belong together: codes in the dtype of the type, and the scales with their type and block size."""
+    stored, absent = codes.shape[1], None
+    if metadata is not None:
         codes, absent = expand(codes, metadata, fmt, grouped)
-    given = _check_scales(kind, scales, scale, block, role, codes.shape, 2 if sparse or absent is not None else 1)
-    if given is None:
+    if scales is None:
         ready = _prepare_terms(codes, fmt, role, wide, negate, None)
     elif grouped:
-        ready = _prepare_groups(codes, fmt, role, negate, *given, 2 if sparse or absent is not None else 1)
+        ready = _prepare_groups(codes, fmt, role, negate, *scales, 2 if sparse or absent is not None else 1)
     else:
-        ready = _prepare_terms(codes, fmt, role, wide, negate, given[0])
-        ready.add_scales(given[1])
-    ready.layout = _layout(fmt, role, ready.k, stored, ready.wide, ready.scale, ready.groups)
-    if absent is not None and not grouped:
-        ready.forget(absent)
+        ready = _prepare_terms(codes, fmt, role, wide, negate, scales[0])
+        ready.add_scales(scales[1])
+    if absent is not None:
+        ready.layout = _layout(fmt, role, ready.k, stored, ready.wide, ready.scale, ready.groups)
+        if not grouped:
+            ready.forget(absent)
     return ready
 
 

@@ -16,6 +16,9 @@ __all__ = ["SLOT_ALIGN", "Constant", "Operand", "Value", "Variable", "element_of
 
 _PAIR_DOT = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
 """The instructions for `Value.pair_dot`, by the number of lanes."""
+_BYTE_DOT = {4: ("ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"), 8: ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")}
+_BYTE_DOT[16] = "avx512.pmaddubs.w.512", "avx512.pmaddw.d.512"
+"""The instructions for `Value.add_byte_dot` where there is none for all of it."""
 _BITS = {"half": 16, "float": 32, "double": 64, "ptr": 64}
 _OVERLOADS = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
@@ -176,6 +179,26 @@ class Value:
             return self._call_intrinsic(f"llvm.{name}", self.type, [self.cast(pairs), other.cast(pairs)])
         low = (self << 16).operation("ashr", 16) * (other << 16).operation("ashr", 16)
         return low + self.operation("ashr", 16) * other.operation("ashr", 16)
+
+    def add_byte_dot(self, unsigned: Value, signed: Value) -> Value:
+        """Add the products of the four bytes of each i32 lane, unsigned ones of one value and signed ones of another.
+
+        The sum of two neighbouring products must fit 16 bits.
+        """
+        lanes = lanes_of(self.type)
+        fits = lanes in _BYTE_DOT and 32 * lanes <= host().vector_bits
+        if fits and host().has_byte_dot:
+            name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+            some = vector("i8", 4 * lanes)
+            return self._call_intrinsic(name, self.type, [self, unsigned.cast(some), signed.cast(some)])
+        if fits and host().has_pair_byte_dot:
+            (of_bytes, of_words), some = _BYTE_DOT[lanes], vector("i8", 4 * lanes)
+            words = self._call_intrinsic(f"llvm.x86.{of_bytes}", vector("i16", 2 * lanes), [unsigned.cast(some), signed.cast(some)])
+            return self + self._call_intrinsic(f"llvm.x86.{of_words}", self.type, [words, words.constant(1)])
+        total = self
+        for place in (0, 8, 16, 24):
+            total = total + ((unsigned >> place) & 255) * (signed << (24 - place)).operation("ashr", 24)
+        return total
 
     def max(self, other: Operand) -> Value:
         """The larger of two signed integers or floats."""

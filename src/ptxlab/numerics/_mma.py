@@ -16,6 +16,9 @@ from ptxlab.numerics._steps import NumericsError, Step, is_wide, steps_of
 __all__ = ["Call", "check_call", "mma"]
 
 
+_BYTE, _HALF, _CELL = (np.dtype(name) for name in ("uint8", "uint16", "uint32"))
+
+
 @dataclass(slots=True)
 class Call:
     """The checked arguments of `mma`: the step, its operands with equal leading dimensions, and options."""
@@ -103,22 +106,22 @@ def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str)
     if array.ndim < 2 or array.shape[-1] not in lengths or not array.shape[-2]:
         raise NumericsError(f"{name}: expected [..., {rows}, {' or '.join(map(str, lengths))}], got shape {list(array.shape)}")
     if array.dtype.itemsize * 8 > row.bits and array.size:
-        largest = int(array.max())
+        largest = int(np.maximum.reduce(array, axis=None))
         if largest >> row.bits:
             raise NumericsError(f"{name} holds {fmt} codes: expected values below {1 << row.bits:#x}, got {largest:#x}")
     if array.dtype.itemsize < row.dtype.itemsize:
         raise NumericsError(f"{name} holds {fmt} codes: expected {row.dtype} or wider, got {array.dtype}")
-    return array.astype(row.dtype, copy=False)
+    return array if array.dtype == row.dtype else array.astype(row.dtype)
 
 
 def _accumulator(given: Any, d: str, m: int, n: int) -> NDArray[np.uint32]:
     array = bits_of(given, d)
-    expected = np.dtype(np.uint16 if d == "f16" else np.uint32)
-    if array.dtype != expected and not (d == "f16" and array.dtype == np.uint32):
+    expected = _HALF if d == "f16" else _CELL
+    if array.dtype != expected and not (d == "f16" and array.dtype == _CELL):
         raise NumericsError(f"C holds the bits of {d}: expected {expected} or {NUMPY_TYPES[d]}, got {array.dtype}")
     if array.ndim < 2 or array.shape[-2:] != (m, n):
         raise NumericsError(f"C: expected [..., {m}, {n}], got shape {list(array.shape)}")
-    return array.astype(np.uint32, copy=False)
+    return array if array.dtype == _CELL else array.astype(_CELL)
 
 
 def _scale(step: Step, where: str, arguments: dict[str, Any]) -> tuple[str, int] | None:
@@ -137,15 +140,12 @@ def _scale(step: Step, where: str, arguments: dict[str, Any]) -> tuple[str, int]
 
 
 def _scales(arguments: dict[str, Any], side: str, scale: str, rows: int, count: int) -> NDArray[np.uint8]:
-    name = f"scale_{side}"
-    given = arguments[name]
-    expected = f"{name}: expected uint8 or {NUMPY_TYPES[scale]} [..., {rows}, {count}]"
-    if given is None:
-        raise NumericsError(f"{expected}, got None")
-    array = bits_of(given, scale)
-    if array.dtype != np.uint8 or array.ndim < 2 or array.shape[-2:] != (rows, count):
-        raise NumericsError(f"{expected}, got {array.dtype} {list(array.shape)}")
-    return array
+    given = arguments[f"scale_{side}"]
+    array = None if given is None else bits_of(given, scale)
+    if array is not None and array.dtype == _BYTE and array.ndim >= 2 and array.shape[-2:] == (rows, count):
+        return array
+    found = "None" if array is None else f"{array.dtype} {list(array.shape)}"
+    raise NumericsError(f"scale_{side}: expected uint8 or {NUMPY_TYPES[scale]} [..., {rows}, {count}], got {found}")
 
 
 def _metadata(given: Any, step: Step, fmt: str, m: int, chunks: int) -> NDArray[np.uint8]:

@@ -351,7 +351,10 @@ def _prepare_groups(
     rows, k = codes.shape
     groups = k // (16 * density)
     ready = Prepared(fmt, role, rows, k, False, scale, groups)
-    codes, scales = np.ascontiguousarray(codes), np.ascontiguousarray(scales)
+    if codes.strides != (k, 1):
+        codes = np.ascontiguousarray(codes)
+    if scales.strides != (scales.shape[1], 1):
+        scales = np.ascontiguousarray(scales)
     given = address_of(codes), address_of(scales), rows, k, groups, groups // scales.shape[1], ready.padded
     group_preparer(scale[0], role)(*given, ready.address, int(negate))
     return ready
@@ -378,7 +381,7 @@ def _check_scales(
 
 
 @lru_cache(maxsize=1024)
-def _step_of(arch: str, kind: str | None, d: str, a: Layout, b: Layout) -> Step:
+def _step(arch: str, kind: str | None, d: str, a: Layout, b: Layout) -> Step:
     """The step on operands, which must fit each other."""
     step = find_step(arch, kind, a.fmt, b.fmt, d, a.stored)
     if a.role != "a" or b.role != "b":
@@ -427,7 +430,7 @@ def mma_prepared(
     >>> float(cells.view(np.float32)[0, 0])
     32.0
     """
-    step = _step_of(arch, kind, d, a.layout, b.layout)
+    step = _step(arch, kind, d, a.layout, b.layout)
     if saturate or negate_a or negate_b or scale_input_d:
         check_options(step, saturate, negate_a or negate_b, scale_input_d)
     run_step(step, a, b, acc, accumulate, saturate, negate_a != negate_b, scale_input_d)

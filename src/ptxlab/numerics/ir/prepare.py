@@ -36,6 +36,7 @@ __all__ = [
     "dead_exponent",
     "has_pairs",
     "prepare_ir",
+    "transposed",
 ]
 
 CHUNK = 16
@@ -219,8 +220,8 @@ def _fetch_panel(code: Function, source: Value, i: Value, count: Value, panel: V
     end = i + CHUNK
     whole = end.le(code["count"])
     with code.when(whole & over_lines.eq(size) & count.eq(CHUNK)) as otherwise:
-        for line, raw in enumerate(transposed([source.at((i + j) * over_rows).load(some) for j in range(CHUNK)])):
-            panel.at(line, some).store(raw)
+        for number, raw in enumerate(transposed([source.at((i + j) * over_rows).load(some) for j in range(CHUNK)])):
+            panel.at(number, some).store(raw)
         otherwise()
         with code.loop(count) as line:
             _fetch(code, source.at(line * over_lines), i, panel.at(line, some), size)

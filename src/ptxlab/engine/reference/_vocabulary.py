@@ -308,7 +308,7 @@ def _fma64(a: Value, b: Value, c: Value) -> Value:
     safe = bounds[0] & bounds[1] & bounds[2] & bounds[3] & (np.abs(product) > 2.0**-900)
     result = np.where(easy, plain, result)
     for i in np.flatnonzero(~(easy | safe)):
-        result[i] = c[i] if not np.isfinite(c[i]) else _fma_exact(float(a[i]), float(b[i]), float(c[i]))
+        result[i] = c[i] + 0.0 if not np.isfinite(c[i]) else _fma_exact(float(a[i]), float(b[i]), float(c[i]))
     return result
 
 

@@ -160,6 +160,12 @@ BOUNDED = {
     "a fused product of halves between 0 and 1": (("fma.rn.sat.f16", (0, 0xFFFF), (0x3C00, 0), (0x3C00, 0)), 0x3FFF),
     "a fused product that is not negative": (("fma.rn.relu.bf16", (0, 0xFFFF), (0x3F80, 0), (0x3F80, 0)), 0x7FFF),
     "a float between 0 and 1": (("cvt.sat.f32.f32", (0, 0xFFFFFFFF)), 0x3FFFFFFF),
+    "any number, but at least 0": (("max.s32", (0, 0xFFFFFFFF), (0, 0)), 0x7FFFFFFF),
+    "any number, but at most 7": (("min.u32", (0, 0xFFFFFFFF), (7, 0)), 7),
+    "4 or 7": (("min.u64", (4, (1 << 64) - 8), (7, 0)), 3),
+    "any number between -8 and -1": (("min.s16", (0xFFF8, 7), (0xFFFF, 0)), 7),
+    "the larger of two numbers": (("max.s32", (0x100, 1), (0x10, 0)), 1),
+    "the lowest bits of both": (("max.u32", (0x10, 0x40), (0x30, 0)), 0x60),
     "leading zeros": (("clz.b32", (0x00010000, 0xFF)), 0),
     "the sign of a float": (("abs.f32", (0, 0x80000000)), 0),
 }

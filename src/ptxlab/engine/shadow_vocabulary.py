@@ -4,9 +4,9 @@ The meaning of an instruction is written once, over the vocabulary of `ptxlab.is
 and evaluates the same function on pairs: a value, and a mask in which 1 stands for an undefined bit. A bit that it calls defined has the
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
-may have, and so high products; between the lowest and the highest bit that may change for other products; all bits for division; for
-floating point all bits but signs that those of the operands decide, and NaNs (`UndefinedFloats`). Integers that are computed from such
-bits have a range besides (`Range`), by which comparisons are decided.
+may have, and so high products, minima and maxima; between the lowest and the highest bit that may change for other products; all bits for
+division; for floating point all bits but signs that those of the operands decide, and NaNs (`UndefinedFloats`). Integers that are computed
+from such bits have a range besides (`Range`), by which comparisons are decided.
 """
 
 from __future__ import annotations
@@ -136,6 +136,30 @@ class ShadowVocabulary(UndefinedFloats):
         rows, columns = (self._signed_bounds(each)[: 1 + (each.undefined is not None)] for each in (a, b))
         first, *others = (x.smulhi(row, column) for row in rows for column in columns)
         return self._between(result, first, x.xor(first, reduce(x.or_, (x.xor(first, each) for each in others))))
+
+    def _extreme(self, name: str, a: Shadowed, b: Shadowed) -> Shadowed:
+        """It grows with both operands, and has the bits in which they agree."""
+        x, choose = self.x, getattr(self.x, name)
+        result, either = choose(a.value, b.value), self._union(a, b)
+        if either is None:
+            return Shadowed(result, None)
+        (low_a, high_a), (low_b, high_b) = (self._signed_range(e) if name[0] == "s" else self._unsigned_range(e) for e in (a, b))
+        low, high = choose(low_a, low_b), choose(high_a, high_b)
+        differ = x.or_(either, x.xor(a.value, b.value))
+        extreme = Shadowed(result, x.and_(differ, self._between(result, low, high).undefined))
+        return self._ranged(extreme, lambda: (low, high)) if name[0] == "s" else extreme
+
+    def smin(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("smin", a, b)
+
+    def smax(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("smax", a, b)
+
+    def umin(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("umin", a, b)
+
+    def umax(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("umax", a, b)
 
     def neg(self, a: Shadowed) -> Shadowed:
         difference = self.sub(self.const(0, self.type(a)), a)

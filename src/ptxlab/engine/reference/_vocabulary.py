@@ -86,6 +86,13 @@ class NumpyVocabulary:
     add, sub, mul = staticmethod(np.add), staticmethod(np.subtract), staticmethod(np.multiply)
     and_, or_, xor = staticmethod(np.bitwise_and), staticmethod(np.bitwise_or), staticmethod(np.bitwise_xor)
     not_ = staticmethod(np.invert)
+    umin, umax = staticmethod(np.minimum), staticmethod(np.maximum)
+
+    def smin(self, a: Value, b: Value) -> Value:
+        return np.minimum(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[b.dtype])).view(a.dtype)
+
+    def smax(self, a: Value, b: Value) -> Value:
+        return np.maximum(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[b.dtype])).view(a.dtype)
 
     def umulhi(self, a: Value, b: Value) -> Value:
         bits = 8 * a.dtype.itemsize

@@ -66,18 +66,18 @@ class UndefinedFloats(UndefinedBounds):
         type = self.x.type(a.undefined)
         return Shadowed(self.x.fabs(a.value), self.x.and_(a.undefined, self.x.const((1 << int(type[1:]) - 1) - 1, type)))
 
-    def _may_be_negative(self, a: Shadowed) -> Value:
-        """The lanes in which the sign bit is 1 or undefined."""
-        x, bits = self.x, self._integer(a)
-        type = x.type(bits)
-        set_ = bits if a.undefined is None else x.or_(bits, a.undefined)
-        return x.ne(x.and_(set_, x.const(1 << int(type[1:]) - 1, type)), self.zeros(type))
+    def _sign_bit(self, a: Value) -> Value:
+        """The lanes in which the highest bit of an integer is 1."""
+        return self.x.slt(a, self.zeros(self.x.type(a)))
 
-    def _may_be_below_zero(self, a: Shadowed) -> Value:
-        """The same without those in which the float is a zero, of either sign."""
-        x, (_, high) = self.x, self._bounds(Shadowed(self._integer(a), a.undefined))
-        type = x.type(high)
-        return x.ult(x.const(1 << int(type[1:]) - 1, type), high)
+    def _open_sign(self, *operands: Shadowed) -> Value:
+        """The lanes in which the sign of some operand is undefined."""
+        return reduce(self.x.or_, (self._sign_bit(self.mask(each)) for each in operands))
+
+    def _is_minus_zero(self, a: Shadowed) -> Value:
+        type = self.x.type(self._integer(a))
+        minus_zero = self.x.const(1 << int(type[1:]) - 1, type)
+        return self.x.and_(self.x.eq(self._integer(a), minus_zero), self.x.eq(self.mask(a), self.zeros(type)))
 
     # -------------------------------------------------------------------------------------------------------------- bounds
 
@@ -121,35 +121,39 @@ class UndefinedFloats(UndefinedBounds):
         return reduce(self.x.or_, (self.x.isnan(self._magnitudes(each)[1]) for each in values))
 
 
-def _any_negative(self: UndefinedFloats, *operands: Shadowed) -> Value:
-    return reduce(self.x.or_, map(self._may_be_negative, operands))
+def _product_sign(self: UndefinedFloats, a: Shadowed, b: Shadowed) -> Value:
+    """That of a square is 0."""
+    return self.x.const(0, "i1") if a is b else self._open_sign(a, b)
 
 
-def _product_negative(self: UndefinedFloats, a: Shadowed, b: Shadowed) -> Value:
-    """Where the signs of two floats may differ."""
-    bits = self.x.xor(self._integer(a), self._integer(b))
-    return self._may_be_negative(Shadowed(bits, self._union(a, b)))
-
-
-def _sum_negative(self: UndefinedFloats, a: Shadowed, b: Shadowed) -> Value:
-    """Where an operand may be below zero; or both may be -0."""
+def _sum_sign(self: UndefinedFloats, a: Shadowed, b: Shadowed) -> Value:
+    """Signs that are not equal, or not defined; -0 changes no sign."""
     x = self.x
-    both = x.and_(self._may_be_negative(a), self._may_be_negative(b))
-    return x.or_(both, x.or_(self._may_be_below_zero(a), self._may_be_below_zero(b)))
+    open_ = x.or_(self._open_sign(a, b), self._sign_bit(x.xor(self._integer(a), self._integer(b))))
+    for each, other in ((a, b), (b, a)):
+        open_ = x.and_(open_, x.or_(x.not_(self._is_minus_zero(each)), self._open_sign(other)))
+    return open_
 
 
-def _difference_negative(self: UndefinedFloats, a: Shadowed, b: Shadowed) -> Value:
-    return _sum_negative(self, a, self.fneg(b))
+def _difference_sign(self: UndefinedFloats, a: Shadowed, b: Shadowed) -> Value:
+    return _sum_sign(self, a, self.fneg(b))
 
 
-def _fused_negative(self: UndefinedFloats, a: Shadowed, b: Shadowed, c: Shadowed) -> Value:
-    return self.x.or_(_product_negative(self, a, b), self._may_be_below_zero(c))
+def _fused_sign(self: UndefinedFloats, a: Shadowed, b: Shadowed, c: Shadowed) -> Value:
+    """Those of a sum; the product need not be computed for its sign."""
+    x = self.x
+    bits, one = x.xor(self._integer(a), self._integer(b)), x.const(1, x.type(self._integer(a)))
+    return _sum_sign(self, Shadowed(x.or_(bits, one), None if a is b else self._union(a, b)), c)
 
 
-def _of_floats(name: str, negative: Callable[..., Value], makes_nan: bool) -> Callable[..., Shadowed]:
+def _root_sign(self: UndefinedFloats, a: Shadowed) -> Value:
+    return self.x.or_(self._open_sign(a), self._sign_bit(self._integer(a)))
+
+
+def _of_floats(name: str, open_sign: Callable[..., Value], makes_nan: bool) -> Callable[..., Shadowed]:
     """A function of floats all of whose bits depend on all bits of the operands, with two exceptions.
 
-    The sign is defined where ``negative`` says that no result has one. If ``makes_nan``, the result of a NaN is a quiet NaN.
+    The sign is undefined where ``open_sign`` says so. If ``makes_nan``, the result of a NaN is a quiet NaN.
     """
 
     def evaluate(self: UndefinedFloats, *given: Any) -> Shadowed:
@@ -159,10 +163,10 @@ def _of_floats(name: str, negative: Callable[..., Value], makes_nan: bool) -> Ca
         type = x.type(result.undefined)
         ones, sign = self.ones(type), x.const(1 << int(type[1:]) - 1, type)
         operands = [each for each in given if isinstance(each, Shadowed)]
-        may_be = negative(self, *operands)
+        open_ = open_sign(self, *operands)
         if makes_nan:  # the processor's NaN may have a sign, which the callers replace
-            may_be = x.or_(may_be, x.isnan(result.value))
-        undefined = x.and_(result.undefined, x.select(may_be, ones, x.not_(sign)))
+            open_ = x.or_(open_, x.isnan(result.value))
+        undefined = x.and_(result.undefined, x.select(open_, ones, x.not_(sign)))
         if makes_nan:
             quiet = x.const({"i32": 0x7FC00000, "i64": 0x7FF8 << 48}[type], type)
             undefined = x.and_(undefined, x.select(self._always_nan(*operands), x.not_(quiet), ones))
@@ -172,13 +176,16 @@ def _of_floats(name: str, negative: Callable[..., Value], makes_nan: bool) -> Ca
 
 
 _SIGNS: dict[str, Callable[..., Value]] = {
-    "fadd": _sum_negative,
-    "fsub": _difference_negative,
-    "fmul": _product_negative,
-    "fdiv": _product_negative,
-    "fma": _fused_negative,
+    "fadd": _sum_sign,
+    "fsub": _difference_sign,
+    "fmul": _product_sign,
+    "fdiv": UndefinedFloats._open_sign,
+    "fma": _fused_sign,
+    "fsqrt": _root_sign,
+    "fext": UndefinedFloats._open_sign,
+    "fnarrow": UndefinedFloats._open_sign,
 }
-for _name in (*_SIGNS, "fsqrt", "fext", "fnarrow"):
-    setattr(UndefinedFloats, _name, _of_floats(_name, _SIGNS.get(_name, _any_negative), True))
+for _name, _function in _SIGNS.items():
+    setattr(UndefinedFloats, _name, _of_floats(_name, _function, True))
 for _name in ("fround", "half_to_f32", "f32_to_half"):  # some processors hand on a NaN as it is
-    setattr(UndefinedFloats, _name, _of_floats(_name, _any_negative, False))
+    setattr(UndefinedFloats, _name, _of_floats(_name, UndefinedFloats._open_sign, False))

@@ -11,14 +11,14 @@ from such bits have a range besides (`Range`), by which comparisons are decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache, reduce
 from typing import Any, TypeVar
 
 from ptxlab.engine._undefined_bounds import INTEGER, Range, Shadowed, Value, Vocabulary
 from ptxlab.engine._undefined_floats import UndefinedFloats
 
-__all__ = ["Range", "ShadowVocabulary", "Shadowed"]
+__all__ = ["Range", "ShadowVocabulary", "Shadowed", "operands_once"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,7 +87,7 @@ class ShadowVocabulary(UndefinedFloats):
     def sub(self, a: Shadowed, b: Shadowed) -> Shadowed:
         x, either = self.x, self._union(a, b)
         difference = x.sub(a.value, b.value)
-        if either is None:
+        if either is None or a is b:
             return Shadowed(difference, None)
         (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
         result = Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
@@ -186,7 +186,16 @@ class ShadowVocabulary(UndefinedFloats):
         return Shadowed(x.or_(a.value, b.value), either)
 
     def xor(self, a: Shadowed, b: Shadowed) -> Shadowed:
-        return Shadowed(self.x.xor(a.value, b.value), self._union(a, b))
+        return Shadowed(self.x.xor(a.value, b.value), None if a is b else self._union(a, b))
+
+    def signed_as(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        if a.undefined is None:
+            return a
+        x, type = self.x, self.x.type(a.value)
+        sign = x.const(1 << int(type[1:]) - 1, type)
+        others = x.not_(sign)
+        value = x.or_(x.and_(a.value, others), x.and_(b.value, sign))  # it differs from a only where it is not used
+        return Shadowed(value, x.and_(a.undefined, x.or_(others, self.mask(b))))
 
     def not_(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.not_(a.value), a.undefined)
@@ -347,6 +356,15 @@ class ShadowVocabulary(UndefinedFloats):
         if not masks:
             return _paired(result, None)
         return _paired(result, self.x.call(_shadow_of(function, partly), *values, *masks))
+
+
+def operands_once(operands: Iterable[Any], types: Iterable[str], given: Iterable[Any]) -> list[Any]:
+    """The same value for operands that name the same register as the same type: of a square and of a difference more is known."""
+    seen: dict[Any, Any] = {}
+    return [
+        seen.setdefault((operand, type), value) if isinstance(value, Shadowed) else value
+        for operand, type, value in zip(operands, types, given, strict=True)
+    ]
 
 
 def _as(x: Vocabulary, a: Value, type: str) -> Value:

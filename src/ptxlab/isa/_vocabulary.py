@@ -75,6 +75,9 @@ class Vocabulary(Protocol):
     def ashr(self, a: Value, amount: Value) -> Value:
         """Arithmetic shift right; amounts of the width or more give the sign."""
 
+    def signed_as(self, a: Value, b: Value) -> Value:
+        """The integer a, of which is known that it has the sign of b wherever it is used; those who follow undefined bits rely on it."""
+
     def popc(self, a: Value) -> Value: ...
     def clz(self, a: Value) -> Value:
         """Leading zeros, the width for 0; of a's type."""

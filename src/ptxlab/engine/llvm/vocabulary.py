@@ -93,6 +93,9 @@ class LlvmVocabulary:
     def umax(self, a: Value, b: Value) -> Value:
         return a.intrinsic("umax", b)
 
+    def signed_as(self, a: Value, b: Value) -> Value:
+        return a
+
     def umulhi(self, a: Value, b: Value) -> Value:
         return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)
 

@@ -94,6 +94,9 @@ class NumpyVocabulary:
     def smax(self, a: Value, b: Value) -> Value:
         return np.maximum(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[b.dtype])).view(a.dtype)
 
+    def signed_as(self, a: Value, b: Value) -> Value:
+        return a
+
     def umulhi(self, a: Value, b: Value) -> Value:
         bits = 8 * a.dtype.itemsize
         if bits < 64:

@@ -130,7 +130,8 @@ def narrow_half(x: Vocabulary, kind: str, a: Value) -> Value:
     else:
         word = x.bitcast(a, "i32")
         even = x.and_(x.lshr(word, x.const(16, "i32")), x.const(1, "i32"))
-        rounded = x.trunc(x.lshr(x.add(word, x.add(even, x.const(0x7FFF, "i32"))), x.const(16, "i32")), "i16")
+        sum = x.signed_as(x.add(word, x.add(even, x.const(0x7FFF, "i32"))), word)
+        rounded = x.trunc(x.lshr(sum, x.const(16, "i32")), "i16")
     return x.select(x.isnan(a), x.const(NAN16, "i16"), rounded)
 
 
@@ -189,7 +190,7 @@ def _odd(x: Vocabulary, value: Value, up: Value, down: Value) -> Value:
     word = x.bitcast(value, integer)
     one, zero = x.const(1, integer), x.const(0, integer)
     grows = x.select(x.slt(word, zero), down, up)
-    moved = x.select(grows, x.add(word, one), x.sub(word, one))
+    moved = x.signed_as(x.select(grows, x.add(word, one), x.sub(word, one)), word)
     even = x.eq(x.and_(word, one), zero)
     return x.bitcast(x.select(x.and_(even, x.or_(up, down)), moved, word), type)
 

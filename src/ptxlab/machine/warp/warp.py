@@ -210,6 +210,10 @@ class Warp(Registers):
         """Add a finding at this instruction; the launch continues."""
         self.launch.reports.add(code, message, op=self.op, warp=self, mask=self.mask, **fields)
 
+    def retract(self, code: str) -> None:
+        """Leave out the finding with a code at this instruction."""
+        self.launch.reports.retracted.add((code, self.op.index, 0))
+
     def memory(self) -> bytes:
         """A copy of the registers and the local memory."""
         local = self.local

@@ -68,9 +68,10 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
         for agent in parked:
             agent.shared[:] = rows
         barrier_clock.gathered = rows
-    for agent in parked:
-        for serial, foreign in barrier_clock.foreign.items():
+    for serial, foreign in barrier_clock.foreign.items():
+        for agent in parked:
             clocks.acquire_from(agent, serial, foreign)
+    for agent in parked:
         clocks.tick(agent)
     parked.clear()
 
@@ -156,14 +157,13 @@ class Barriers:
         """Release the rows of the running agent to a barrier."""
         if barrier.clock is None:
             barrier.clock = BarrierClock()
-        operation = self._recorder.launch.scheduler.performing
+        scheduler = self._recorder.launch.scheduler
+        operation, warp = scheduler.performing, scheduler.current
         if operation is not None:
             if operation.agent is not None:
                 self._operation_arrived(barrier, operation.agent, operation.op)
-            return
-        running = self._recorder.running()
-        if running is not None:
-            self._warp_arrived(barrier, *running)
+        elif warp is not None:
+            self._warp_arrived(barrier, warp, *warp.state["race"])
 
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
         barrier_clock: BarrierClock = barrier.clock

@@ -169,11 +169,12 @@ class NamedBarrier(_Barrier):
                 fix="give the same thread count in all bar instructions for one barrier",
             )
         self.arrived += threads
-        self.launch.barrier_arrivals += 1
+        launch = self.launch
+        launch.barrier_arrivals += 1
         if self.arrived > needed:
             raise Misuse("B510", f"{self.arrived} threads arrive at barrier {self.id}, which expects {needed}")
-        if self.launch.observer is not None:
-            self._arrived()
+        if launch.observer is not None:
+            launch.observer.arrived(self)
         complete = self.arrived == needed
         if complete:
             self.release()

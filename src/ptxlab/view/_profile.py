@@ -89,6 +89,8 @@ def profile_comparison(first: Profile, second: Profile) -> Table:
     """A table of what two profiles differ in: the totals, and the estimates of time; it shows only what one of them has."""
     table = Table("", "first", "second", "second by first", box=SIMPLE, padding=(0, 1), pad_edge=False)
     rows = [(column.name, getattr(first.totals, column.name), getattr(second.totals, column.name)) for column in COLUMNS]
+    names = {"bytes in different sectors, read": "read", "the same, written": "written"}
+    rows += [(title, getattr(first.footprint, name), getattr(second.footprint, name)) for title, name in names.items()]
     if first.estimate is not None and second.estimate is not None:
         rows.append(("estimated cycles", round(first.estimate.cycles), round(second.estimate.cycles)))
     for name, one, other in rows:

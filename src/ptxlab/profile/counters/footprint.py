@@ -85,7 +85,8 @@ class FootprintRecorder:
             found = self._spare.pop()
             found[:] = 0
             return found
-        return np.frombuffer(mmap.mmap(-1, 2 * size), np.uint8).reshape(2, size)
+        memory = mmap.mmap(-1, 2 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return np.frombuffer(memory, np.uint8).reshape(2, size)
 
     def block(self, cta: CtaState) -> NDArray[np.int64]:
         """The words of a CTA for compiled code."""

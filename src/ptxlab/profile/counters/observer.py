@@ -23,7 +23,7 @@ from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
 from ptxlab.native import address_of
 from ptxlab.profile._profile import ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, COMPILED
-from ptxlab.profile.counters.footprint import FootprintRecorder
+from ptxlab.profile.counters.footprint import FootprintRecorder, whole_footprint
 from ptxlab.profile.counters.roles import roles_of
 from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
 from ptxlab.profile.model.memory import SHARED, TENSOR, Extent
@@ -209,9 +209,11 @@ class CountingObserver(Profiling):
         products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
         grid = prod(self.launch.options.grid)
-        held = int(self.launch.device.memory.rows[:, 1].sum())
+        arrays = self._footprint.arrays()
+        everything = self.launch.done_ctas == grid
+        held = whole_footprint(arrays).either if everything else int(self.launch.device.memory.rows[:, 1].sum())
         sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held, self._extents())
-        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, self._footprint.arrays(), sample)
+        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, arrays, sample)
 
     def _extents(self) -> dict[int, Extent]:
         """By instruction of threads what it accesses of shared or tensor memory, in all CTAs."""

@@ -27,8 +27,8 @@ _SECTOR = 32
 class Sample:
     """What the estimate needs of a launch that has ended.
 
-    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: of device memory; ``extents``: what
-    instructions of threads access of shared or tensor memory.
+    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: that the grid accesses, or those of
+    all arrays if not all CTAs ran; ``extents``: what instructions of threads access of shared or tensor memory.
     """
 
     launch: Launch

@@ -202,6 +202,25 @@ class HostWanted(ctypes.Structure):
     _fields_ = (("function", c_void_p), ("data", c_void_p))
 
 
+def test_a_graph_keeps_the_kernels_of_a_module_that_is_unloaded(driver: Driver, found: Session) -> None:
+    stream, address, module, graph = driver.stream(), driver.to_device(WORD), driver.module(), c_void_p()
+    driver.call("cuStreamBeginCapture_v2", stream, 0)
+    assert driver.launch(driver.function(module, "add_one"), address, stream=stream) == 0
+    driver.call("cuStreamEndCapture", stream, byref(graph))
+    driver.call("cuModuleUnload", module)
+    made, images = executable(driver, graph), driver.own.bridge._modules
+    for _ in range(2):
+        driver.call("cuGraphLaunch", made, stream)
+    driver.call("cuStreamSynchronize", stream)
+    assert driver.from_device(address, WORD).tolist() == [2]
+    before = len(images)
+    for handle, destroy in ((made, "cuGraphExecDestroy"), (graph, "cuGraphDestroy")):
+        driver.call(destroy, handle)
+    driver.call("cuModuleUnload", driver.module())
+    assert len(images) == before - 1, "the image has gone with the graph"
+    assert found.ok
+
+
 def node_wanted(kind: int, wanted: ctypes.Structure) -> ctypes.Array[ctypes.c_char]:
     """CUgraphNodeParams: the type, and what the type has."""
     made = ctypes.create_string_buffer(256)

@@ -393,9 +393,19 @@ struct CUfunc_st {
     KernelInfo info;
 };
 
+/* An image of the core, which stays while launches use it: those of a graph may be made after the module has been unloaded. */
+typedef struct Image {
+    uint64_t id;
+    uint32_t launches;
+    struct Image *next; /* of those whose modules are unloaded */
+} Image;
+
+void image_keep(Image *image);
+void image_drop(Image *image);
+
 struct CUmod_st {
     CUcontext context; /* null for libraries */
-    uint64_t image;
+    Image *image;
     uint32_t count;
     Kernel **kernels;
 };

@@ -166,6 +166,8 @@ BOUNDED = {
     "any number between -8 and -1": (("min.s16", (0xFFF8, 7), (0xFFFF, 0)), 7),
     "the larger of two numbers": (("max.s32", (0x100, 1), (0x10, 0)), 1),
     "the lowest bits of both": (("max.u32", (0x10, 0x40), (0x30, 0)), 0x60),
+    "a half that is at least 0": (("max.f16", (0, 0xFFFF), (0, 0)), 0x7FFF),
+    "a half that is at most 1": (("min.bf16", (0, 0x7FFF), (0x3F80, 0)), 0x3FFF),
     "leading zeros": (("clz.b32", (0x00010000, 0xFF)), 0),
     "the sign of a float": (("abs.f32", (0, 0x80000000)), 0),
 }

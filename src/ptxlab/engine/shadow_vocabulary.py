@@ -147,7 +147,9 @@ class ShadowVocabulary(UndefinedFloats):
         low, high = choose(low_a, low_b), choose(high_a, high_b)
         differ = x.or_(either, x.xor(a.value, b.value))
         extreme = Shadowed(result, x.and_(differ, self._between(result, low, high).undefined))
-        return self._ranged(extreme, lambda: (low, high)) if name[0] == "s" else extreme
+        if name[0] == "s":
+            return self._ranged(extreme, lambda: (low, high))
+        return self._ranged(extreme, cache(lambda: self._within(self._is_positive(x.xor(low, high)), low, high, extreme)))
 
     def smin(self, a: Shadowed, b: Shadowed) -> Shadowed:
         return self._extreme("smin", a, b)

@@ -138,7 +138,7 @@ def change_sign_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 def _ordered(x: Vocabulary, a: Value) -> Value:
-    """An i16 whose signed order is that of the floats, -0 below +0."""
+    """An i16 whose signed order is that of the floats, -0 below +0; of that i16, the float."""
     return x.xor(a, x.lshr(x.ashr(a, x.const(15, "i16")), x.const(1, "i16")))
 
 
@@ -162,9 +162,8 @@ def extreme_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
         m, n = (flush_half(x, q.get("ftz"), value) for value in values)
         bad_m, bad_n = _is_nan(x, kind, m), _is_nan(x, kind, n)
         left, right = (x.and_(m, size), x.and_(n, size)) if xorsign else (m, n)
-        less, more = (right, left) if q.base == "max" else (left, right)
-        first = x.slt(_ordered(x, less), _ordered(x, more))
-        result = x.select(bad_m, right, x.select(x.or_(first, bad_n), left, right))
+        chosen = (x.smax if q.base == "max" else x.smin)(_ordered(x, left), _ordered(x, right))
+        result = x.select(bad_m, right, x.select(bad_n, left, _ordered(x, chosen)))
         if xorsign:
             result = x.or_(result, x.and_(x.xor(m, n), x.const(0x8000, "i16")))
         spoiled = x.or_(bad_m, bad_n) if q.NaN else x.and_(bad_m, bad_n)

@@ -116,7 +116,8 @@ class OperandCheck(Observer):
         if self._results.needed:
             self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
-        self._by_words = copies_words(launch.program) or bool(loaded.matrices or loaded.cells or loaded.results)
+        self._by_words = copies_words(launch.program)
+        self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
@@ -131,7 +132,7 @@ class OperandCheck(Observer):
             self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta, self._layouts), Products()
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
-        if self._by_words:
+        if self._noted:
             self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
 
     def fill(self, warp: Warp) -> None:

@@ -60,7 +60,7 @@ class ElementCheck:
         self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...]]]] = {}
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
         self._images: BoundedCache[Any, RegisterImage] = BoundedCache(1024)
-        """By instruction and matrix, and by where its words come from, less where the first one does."""
+        """By matrix, and by where its words come from, less where the first one does: unrolled instructions share images."""
         self._steps: set[tuple[_Judged, _Judged, int, int]] = set()
 
     def ended(self, cta: Cta) -> None:
@@ -137,7 +137,7 @@ class ElementCheck:
     def _image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The image of a matrix; None if it is not known, or has been reported to have none."""
         first = words.item(0)
-        key = by.op.index, matrix.name, (words - first).tobytes()
+        key = matrix.name, matrix.where, matrix.element, matrix.turned, words.shape, (words - first).tobytes()
         known = self._images.get(key) if first > NO_SOURCE else None
         if known is None or not known.array.holds(first & _ADDRESS):
             known = self._new_image(by, matrix, words, verified, cta)

@@ -217,12 +217,15 @@ def mma(
     m, n = call.a_codes.shape[-2], call.b_codes.shape[-2]
     # The kernels put one matrix's rows into vector lanes: here those of B, so that D comes out row by row.
     padded = -(-n // BLOCK) * BLOCK
-    cells = np.zeros((*call.batch, m, padded), np.uint32) if padded != n else np.empty((*call.batch, m, n), np.uint32)
-    if call.c_bits is not None:
-        cells[..., :n] = call.c_bits
+    if padded != n:
+        cells = np.zeros((*call.batch, m, padded), np.uint32)
+        if call.c_bits is not None:
+            cells[..., :n] = call.c_bits
+    else:
+        cells = np.empty((*call.batch, m, n), np.uint32) if call.c_bits is None else call.c_bits.copy()
     for index in np.ndindex(call.batch) if call.batch else ((),):
         _one(call, index, cells[index])
-    out = cells[..., :n]
+    out = cells if padded == n else cells[..., :n]
     return out.astype(np.uint16) if d == "f16" else np.ascontiguousarray(out)
 
 

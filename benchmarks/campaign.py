@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -26,7 +27,7 @@ _BEFORE = 2
 """Cells for each process before the time begins."""
 
 
-def _rate(count: int, cells: int) -> dict[str, float]:
+def _rate(count: int, cells: int) -> tuple[float, float]:
     """So many processes run so many cells each: cells per second, and the seconds of a cell in its process."""
     chosen = list(cells_of(Source(LAUNCH), count=count * (cells + _BEFORE)))
     started, seconds = 0.0, []
@@ -37,12 +38,18 @@ def _rate(count: int, cells: int) -> dict[str, float]:
             started = time.perf_counter()
         elif started:
             seconds.append(result.seconds)
-    return {"processes": count, "cells_per_s": len(seconds) / (time.perf_counter() - started), "cell_s": sum(seconds) / len(seconds)}
+    return len(seconds) / (time.perf_counter() - started), sum(seconds) / len(seconds)
 
 
-def measure(cells: int) -> list[dict[str, float]]:
-    """A row for each number of processes for which this machine has processors; each runs so many cells."""
-    return [_rate(count, cells) for count in COUNTS if count <= len(os.sched_getaffinity(0))]
+def measure(cells: int, repeats: int) -> list[dict[str, float]]:
+    """A row for each number of processes for which this machine has processors; each runs so many cells. They take turns; medians."""
+    counts = [count for count in COUNTS if count <= len(os.sched_getaffinity(0))]
+    rounds = [[_rate(count, cells) for count in counts] for _ in range(repeats)]
+    found = []
+    for count, rates in zip(counts, zip(*rounds, strict=True), strict=True):
+        per_second, seconds = (median(values) for values in zip(*rates, strict=True))
+        found.append({"processes": count, "cells_per_s": per_second, "cell_s": seconds})
+    return found
 
 
 def table_rows(found: list[dict[str, float]]) -> list[tuple[str, ...]]:
@@ -56,10 +63,11 @@ def table_rows(found: list[dict[str, float]]) -> list[tuple[str, ...]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
-    parser.add_argument("--cells", type=int, default=20, help="of each process")
+    parser.add_argument("--cells", type=int, default=8, help="of each process")
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
-    found = measure(options.cells)
+    found = measure(options.cells, options.repeats)
     header, *rows = table_rows(found)
     table = Table(*header, title="a campaign", title_justify="left")
     for row in rows:

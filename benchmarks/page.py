@@ -133,7 +133,7 @@ def _worker_plot(found: dict[str, Any]) -> str:
 
 
 def _campaign(repeats: int) -> dict[str, Any]:
-    return {"rows": campaign.measure(5 * repeats)}
+    return {"rows": campaign.measure(8, repeats)}
 
 
 def _campaign_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -214,8 +214,8 @@ SECTIONS = {
         "Memory",
         _memory,
         f"One cluster of a product of {_LARGE} × {_LARGE} matrices (`only=`), whose code is in the cache. The memory of the process itself "
-        "is what it has after the same kernel has multiplied small matrices; a process that compiles the kernel has 40 MiB more, mostly pages "
-        "of the compiler.",
+        "is what it has after the same kernel has multiplied small matrices; a process that compiles the kernel has 40 MiB more, mostly "
+        "pages of the compiler.",
         _memory_rows,
         _memory_plot,
     ),

@@ -42,7 +42,8 @@ class Call:
 
 def check_call(arguments: dict[str, Any]) -> Call:
     """Check the arguments of `mma`, by name."""
-    arch, kind, a, b, d, metadata = (arguments[name] for name in ("arch", "kind", "a", "b", "d", "metadata"))
+    arch, kind, a, b, d = arguments["arch"], arguments["kind"], arguments["a"], arguments["b"], arguments["d"]
+    metadata = arguments["metadata"]
     steps, lengths = _offered(arch, kind, a, b, d, metadata is not None)
     a_codes = _codes(arguments["A"], a, "A", lengths, "M")
     stored = a_codes.shape[-1]
@@ -54,20 +55,22 @@ def check_call(arguments: dict[str, Any]) -> Call:
     b_codes = _codes(arguments["B"], b, "B", (stored * density,), "N")
     m, n = a_codes.shape[-2], b_codes.shape[-2]
     c_bits = None if arguments["C"] is None else _accumulator(arguments["C"], d, m, n)
-    scale = _scale(step, _where(arch, kind), arguments)
+    scale = _scale(step, arguments)
     a_scales = b_scales = None
     if scale is not None:
-        a_scales, b_scales = (_scales(arguments, side, scale[0], rows, stored // scale[1]) for side, rows in (("a", m), ("b", n)))
+        a_scales = _scales(arguments, "a", scale[0], m, stored // scale[1])
+        b_scales = _scales(arguments, "b", scale[0], n, stored // scale[1])
     if metadata is not None:
         metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
-    batch = _batch([x.shape[:-2] for x in (a_codes, b_codes, c_bits, a_scales, b_scales, metadata) if x is not None])
-
-    def broadcast(x: Any) -> Any:
-        return x if x is None or x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
-
-    operands = broadcast(a_codes), broadcast(b_codes), broadcast(c_bits), batch
+    arrays: list[Any] = [a_codes, b_codes, c_bits, a_scales, b_scales, metadata]
+    leading = [x.shape[:-2] for x in arrays if x is not None]
+    batch: tuple[int, ...] = ()
+    if any(leading):
+        batch = _batch(leading)
+        arrays = [x if x is None else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in arrays]
+    a_codes, b_codes, c_bits, a_scales, b_scales, metadata = arrays
     options = saturate, negate_a, negate_b, scale_input_d
-    return Call(step, a, b, *operands, *options, scale, broadcast(a_scales), broadcast(b_scales), broadcast(metadata))
+    return Call(step, a, b, a_codes, b_codes, c_bits, batch, *options, scale, a_scales, b_scales, metadata)
 
 
 def _where(arch: str, kind: str | None) -> str:
@@ -86,8 +89,6 @@ def _offered(arch: str, kind: str | None, a: str, b: str, d: str, sparse: bool) 
 
 def _batch(leading: list[tuple[int, ...]]) -> tuple[int, ...]:
     """What leading dimensions are broadcast to."""
-    if not any(leading):
-        return ()
     try:
         return np.broadcast_shapes(*leading)
     except ValueError:
@@ -124,17 +125,20 @@ def _accumulator(given: Any, d: str, m: int, n: int) -> NDArray[np.uint32]:
     return array if array.dtype == _CELL else array.astype(_CELL)
 
 
-def _scale(step: Step, where: str, arguments: dict[str, Any]) -> tuple[str, int] | None:
+def _scale(step: Step, arguments: dict[str, Any]) -> tuple[str, int] | None:
     """The type of the scales and the block size; what only one combination can mean may be left out."""
     scale, block = arguments["scale"], arguments["block"]
     if not step.scales:
+        if scale is None is block is arguments["scale_a"] is arguments["scale_b"]:
+            return None
         given = [name for name in ("scale_a", "scale_b", "scale", "block") if arguments[name] is not None]
-        if given:
-            raise NumericsError(f"{where} is not block-scaled: it takes no {', '.join(given)}")
-        return None
+        raise NumericsError(f"{_where(arguments['arch'], arguments['kind'])} is not block-scaled: it takes no {', '.join(given)}")
+    if (scale, block) in step.scales:
+        return scale, block
     fitting = [pair for pair in step.scales if scale in (None, pair[0]) and block in (None, pair[1])]
     if len(fitting) != 1:
         offered = ", ".join(f"scale={name!r} with block={size}" for name, size in step.scales)
+        where = _where(arguments["arch"], arguments["kind"])
         raise NumericsError(f"{where} is block-scaled: expected {offered}; got scale={scale!r}, block={block!r}")
     return fitting[0]
 
@@ -217,12 +221,15 @@ def mma(
     m, n = call.a_codes.shape[-2], call.b_codes.shape[-2]
     # The kernels put one matrix's rows into vector lanes: here those of B, so that D comes out row by row.
     padded = -(-n // BLOCK) * BLOCK
-    cells = np.zeros((*call.batch, m, padded), np.uint32) if padded != n else np.empty((*call.batch, m, n), np.uint32)
-    if call.c_bits is not None:
-        cells[..., :n] = call.c_bits
+    if padded != n:
+        cells = np.zeros((*call.batch, m, padded), np.uint32)
+        if call.c_bits is not None:
+            cells[..., :n] = call.c_bits
+    else:
+        cells = np.empty((*call.batch, m, n), np.uint32) if call.c_bits is None else call.c_bits.copy()
     for index in np.ndindex(call.batch) if call.batch else ((),):
         _one(call, index, cells[index])
-    out = cells[..., :n]
+    out = cells if padded == n else cells[..., :n]
     return out.astype(np.uint16) if d == "f16" else np.ascontiguousarray(out)
 
 

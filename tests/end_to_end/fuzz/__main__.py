@@ -9,8 +9,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ptxlab.campaign import Executors, executors
+from ptxlab.campaign import executors
 
 from .batches_helpers import KINDS, Batch, run_batch
 
@@ -27,18 +26,6 @@ def batches(kinds: Sequence[str], inputs: int, size: int, first: int) -> list[tu
     """Kind, seed and number of inputs of each batch."""
     starts = range(0, inputs, size)
     return [(kind, first + number, min(size, inputs - start)) for kind in kinds for number, start in enumerate(starts)]
-
-
-def run(asked: list[tuple[str, int, int]], engine: Executors) -> Iterator[Batch]:
-    """Run batches on an executor; they come as they end."""
-    with engine.make() as executor:
-        running: set[Future[Batch]] = set()
-        for batch in asked:
-            running.add(executor.submit(run_batch, *batch))
-            while len(running) >= engine.in_flight:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        yield from (future.result() for future in as_completed(running))
 
 
 def _table(found: list[Batch]) -> Table:
@@ -67,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[Batch] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("batches", total=len(asked))
-        for batch in run(asked, executors(options.executor)):
+        for batch in executors(options.executor).results(run_batch, asked):
             found.append(batch)
             progress.update(task, advance=1)
     found.sort(key=lambda batch: (batch.kind, batch.seed))

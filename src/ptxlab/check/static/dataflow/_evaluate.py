@@ -59,6 +59,7 @@ class Evaluator:
         self._never_affine: set[Hashable] = set()
         self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
         self._unwritten: dict[int, Value] = {}
+        self._opaque_values: dict[Hashable, list[Value]] = {}
 
     def unwritten(self, register: int) -> Value:
         """A register that nothing has written."""
@@ -319,14 +320,16 @@ class Evaluator:
                 key = (id(op.row), id(op.q), op.index, *[value.key for value in sources if value is not None])
         else:
             key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
-        leaves, uniform, root = _joined(sources)
-        found = []
-        for i, register in enumerate(written):
-            symbol = self.symbols.get((key, i), leaves, uniform, None, root)
-            if aligned and not symbol.options:
-                symbol.options, symbol.first = self._options(op, sources)
-            found.append((register, Value(symbol, 0, root)))
-        return found
+        values = self._opaque_values.get(key)
+        if values is None:
+            leaves, uniform, root = _joined(sources)
+            symbols = [self.symbols.get((key, i), leaves, uniform, None, root) for i in range(len(written))]
+            values = self._opaque_values[key] = [Value(symbol, 0, root) for symbol in symbols]
+        if aligned:
+            for value in values:
+                if value.symbol is not None and not value.symbol.options:
+                    value.symbol.options, value.symbol.first = self._options(op, sources)
+        return list(zip(written, values, strict=True))
 
 
 def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS, NUMPY_TYPES, bits_of
-from ptxlab.numerics._prepared import BLOCK, check_codes, check_options, chunk_of, prepare_checked, run_step
+from ptxlab.numerics._prepared import BLOCK, check_options, prepare_checked, run_step
+from ptxlab.numerics._sparse import check_codes, chunk_of
 from ptxlab.numerics._steps import NumericsError, Step, is_wide, steps_of
 
 __all__ = ["Call", "check_call", "mma"]

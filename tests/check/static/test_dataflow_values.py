@@ -137,3 +137,21 @@ def test_threads_behind_a_branch_that_is_known_for_some(inverted: bool) -> None:
     reached = found.reached[store.block]
     assert reached is not None
     assert reached.tolist() == [True] * 32 + [False] * 32
+
+
+def test_halves_of_a_word_that_is_not_known() -> None:
+    """``_`` stands for the half that is not written: the halves are not the same, whichever instruction unpacks them."""
+    unpacked = (
+        "ld.param.u64 %rd1, [n]; mul.lo.u64 %rd1, %rd1, %rd1; mov.b64 {%r1, _}, %rd1; mov.b64 {_, %r2}, %rd1; mov.b64 {%r3, %r4}, %rd1;"
+    )
+    stored = "".join(f"st.shared.u32 [%r{number}], 0;" for number in (1, 2, 3, 4))
+    low, high, both_low, both_high = (
+        point.operands[0] for point in stores(flow(unpacked.replace("u64 %rd1, [n]", "u32 %r0, [n]; cvt.u64.u32 %rd1, %r0") + stored))
+    )
+    assert low is not None
+    assert high is not None
+    assert both_low is not None
+    assert both_high is not None
+    assert low.same(both_low)
+    assert high.same(both_high)
+    assert not low.same(high)

@@ -40,11 +40,15 @@ class _Result:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number."""
+    """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number.
+
+    ``written``: the positions of the registers that it writes among its results.
+    """
 
     specs: tuple[OperandSpec, ...]
     sources: list[tuple[Resolved | Value | None, int]] | None
     floating: bool
+    written: tuple[int, ...]
 
 
 class Evaluator:
@@ -59,7 +63,7 @@ class Evaluator:
         self._never_affine: set[Hashable] = set()
         self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
         self._unwritten: dict[int, Value] = {}
-        self._opaque_values: dict[Hashable, list[Value]] = {}
+        self._opaque_values: dict[Hashable, dict[int, Value]] = {}
 
     def unwritten(self, register: int) -> Value:
         """A register that nothing has written."""
@@ -166,8 +170,9 @@ class Evaluator:
 
     def _plan(self, op: Op) -> _Plan:
         specs = operand_specs(op)
+        written = _written_parts(op, len(self.program.writes[op.index]))
         if len(specs) != len(op.operands):
-            return _Plan(specs, None, False)
+            return _Plan(specs, None, False, written)
         sources: list[tuple[Resolved | Value | None, int]] = []
         for operand, spec in zip(op.operands[op.row.outputs :], specs[op.row.outputs :], strict=True):
             bits = (spec.bits or 64) if spec.kind in ("scalar", "pair") else 0
@@ -177,7 +182,7 @@ class Evaluator:
             elif bits and isinstance(operand, Const | SymbolAddress):
                 known = self.operand(operand, {}, bits)
             sources.append((known, bits))
-        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs))
+        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs), written)
 
     def _destinations(self, op: Op, specs: tuple[OperandSpec, ...], made: tuple[Value, ...]) -> list[tuple[int, Value]]:
         found: list[tuple[int, Value]] = []
@@ -320,16 +325,29 @@ class Evaluator:
                 key = (id(op.row), id(op.q), op.index, *[value.key for value in sources if value is not None])
         else:
             key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
-        values = self._opaque_values.get(key)
-        if values is None:
-            leaves, uniform, root = _joined(sources)
-            symbols = [self.symbols.get((key, i), leaves, uniform, None, root) for i in range(len(written))]
-            values = self._opaque_values[key] = [Value(symbol, 0, root) for symbol in symbols]
-        if aligned:
-            for value in values:
-                if value.symbol is not None and not value.symbol.options:
-                    value.symbol.options, value.symbol.first = self._options(op, sources)
-        return list(zip(written, values, strict=True))
+        values = self._opaque_values.setdefault(key, {})
+        found = []
+        for position, register in zip(self._plans[op.index].written, written, strict=True):
+            value = values.get(position)
+            if value is None:
+                leaves, uniform, root = _joined(sources)
+                value = values[position] = Value(self.symbols.get((key, position), leaves, uniform, None, root), 0, root)
+            if aligned and value.symbol is not None and not value.symbol.options:
+                value.symbol.options, value.symbol.first = self._options(op, sources)
+            found.append((register, value))
+        return found
+
+
+def _written_parts(op: Op, count: int) -> tuple[int, ...]:
+    """The positions of the registers among the results of an instruction, in which ``_`` stands for what is not written."""
+    parts: list[Resolved] = []
+    for operand in op.operands[: op.row.outputs]:
+        if isinstance(operand, PairOf):
+            parts += operand.first, operand.second
+        else:
+            parts += operand.items if isinstance(operand, Group) else (operand,)
+    found = tuple([at for at, part in enumerate(parts) if isinstance(part, Reg)])
+    return found if len(found) == count else tuple(range(count))
 
 
 def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:

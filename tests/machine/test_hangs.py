@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from ptxlab.diagnostics import render_json, render_text
+from ptxlab.engine.context import Context
+from ptxlab.machine.launch import launch as launching
+from ptxlab.machine.launch.launch import Launch
+from ptxlab.machine.schedule.queues import Queue, Queues
+from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.warp import Warp
 from tests.machine.launch_helpers import kernel, run, store
 from tests.sweep_helpers import one_in
 
@@ -246,3 +253,39 @@ LOOP:
     result = kernel(body + store("r3")).launch(grid=2, block=64, args=[memory], max_instructions=10_000_000, check="none")
     assert result.diagnostics == ()
     assert [sorted(cta) for cta in memory[:128].reshape(2, 64).tolist()] == [list(range(64, 128)), list(range(192, 256))]
+
+
+class _LastFirst(Queue):
+    """For many turns the last warp that can run has its turn again and again."""
+
+    turns = 0
+
+    def next_warp(self) -> Warp:
+        self.turns += 1
+        chosen = (max if self.turns < 100 else min)(self.ready, key=lambda warp: warp.warp_id)
+        self.ready.remove(chosen)
+        return chosen
+
+
+class _Unfair(Scheduler):
+    def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
+        super().__init__(launch, execute)
+        queue = _LastFirst(None)
+        queue.in_order = False
+        self.queues = Queues(launch, queue)
+
+
+def test_a_spin_is_no_hang_before_every_warp_has_had_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "Scheduler", _Unfair)
+    body = """
+    setp.eq.u32 p, warp, 0;
+    @p st.release.gpu.global.u32 [out+512], 7;
+    SPIN:
+    ld.acquire.gpu.global.u32 r2, [out+512];
+    setp.eq.u32 q, r2, 7;
+    @!q bra SPIN;
+    """
+    memory = np.zeros(129, np.uint32)
+    result = kernel(body + store("r2")).launch(grid=1, block=64, args=[memory], check="none")
+    assert result.diagnostics == ()
+    assert set(memory[:64].tolist()) == {7}

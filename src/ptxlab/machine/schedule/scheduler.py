@@ -75,6 +75,7 @@ class Scheduler:
         self.current: Warp | None = None
         self.last: Warp | None = None
         self._turns = self._slices = self._needed = 0
+        self._spent: set[Warp] = set()
         self._seen = self._barrier_arrivals = -1
         self._watch = Watch(launch)
         self.outside = launch.options.outside
@@ -254,7 +255,7 @@ class Scheduler:
                 if not self._turns & 31:
                     self.outside.turn()
             if used_up:
-                self._slice_used_up()
+                self._slice_used_up(warp)
             if self.instructions > self.budget and not self._wait_outside(0):
                 launch.reports.over_budget()
         elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
@@ -267,8 +268,8 @@ class Scheduler:
         """Let something go on that waits for more than its own cluster, when nothing else does."""
         return self._poll_all() or self.launch.start_cluster() or self._expire()
 
-    def _slice_used_up(self) -> None:
-        """Look for other progress, or a hang, when all warps have used up their slices since the last progress.
+    def _slice_used_up(self, warp: Warp) -> None:
+        """Look for other progress, or a hang, when each warp that can run has used up a slice since the last progress.
 
         Threads that meet at barriers may compute, or wait in a loop for other clusters: further clusters start if the launch repeats itself
         or half of its budget is spent.
@@ -277,14 +278,18 @@ class Scheduler:
         progress = self.launch.progress
         if progress != self._seen:
             self._seen = progress
-            self._slices = 0
+            self._spent.clear()
+        self._spent.add(warp)
         self._slices += 1
-        if self._slices <= self._needed:
-            return
-        self._needed = len(self.ready)
-        if self._slices <= self._needed:
+        if self._slices < self._needed:
             return
         self._slices = 0
+        ready = self.ready
+        self._needed = sum(each not in self._spent for each in ready)
+        if self._needed:
+            return
+        self._needed = len(ready)
+        self._spent.clear()
         if self._poll_all() or self._go_on():
             return
         met, self._barrier_arrivals = self.launch.barrier_arrivals != self._barrier_arrivals, self.launch.barrier_arrivals

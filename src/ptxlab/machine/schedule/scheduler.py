@@ -235,20 +235,21 @@ class Scheduler:
 
     def _turn(self) -> bool:
         """Let the next warp run, or make some other progress; False at the end of the launch."""
-        launch = self.launch
         queues = self.queues
         queue = queues.only or queues.choose()
-        if not queue.in_order and queue.performs():
+        in_order = queue.in_order
+        if not in_order and queue.performs():
             self.perform_one(queue)
         if queue.ready:
-            warp = queue.ready.popleft() if queue.in_order else queue.next_warp()
+            warp = queue.ready.popleft() if in_order else queue.next_warp()
             warp.queued = False
             self.current = warp
             used_up = self._run_warp(warp)
-            self.current, self.last = None, warp
+            self.current = None
+            self.last = warp
             cluster = warp.cta.group
-            cluster.turns += 1
-            if not cluster.turns & 31:
+            turns = cluster.turns = cluster.turns + 1
+            if not turns & 31:
                 self._poll((cluster,))
             if self.outside is not None:
                 self._turns += 1
@@ -257,9 +258,9 @@ class Scheduler:
             if used_up:
                 self._slice_used_up(warp)
             if self.instructions > self.budget and not self._wait_outside(0):
-                launch.reports.over_budget()
+                self.launch.reports.over_budget()
         elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
-            if not launch.resident:
+            if not self.launch.resident:
                 return False
             self.no_progress()
         return True

@@ -31,6 +31,8 @@ _SUSPECTS = 4096
 _EXPORTS = "drain", "ranges"
 _QUICK_ROWS = 1 << 18
 """Rows that functions without optimisation record before optimised ones are compiled, which takes about as long."""
+_ROWS_OF_ACCESS = 8
+"""As many rows take as long as an access of an asynchronous operation."""
 
 
 def _request(opt: int) -> tuple[object, ...]:
@@ -61,10 +63,12 @@ class _Functions:
         self.drain, self.ranges = shadow_functions(2 if is_kept else 0)
         self.quick_rows = sys.maxsize if is_kept else _QUICK_ROWS
 
-    def optimise(self) -> None:
-        """Use the optimised functions from now on."""
-        self.drain, self.ranges = shadow_functions()
-        self.quick_rows = sys.maxsize
+    def count(self, rows: int) -> None:
+        """Count what is recorded; use the optimised functions from now on if it is much."""
+        self.quick_rows -= rows
+        if self.quick_rows < 0:
+            self.drain, self.ranges = shadow_functions()
+            self.quick_rows = sys.maxsize
 
 
 _functions = cache(_Functions)
@@ -185,9 +189,7 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.quick_rows -= count - first
-        if functions.quick_rows < 0:
-            functions.optimise()
+        functions.count(count - first)
         at: int = functions.drain(self._address, rows, first, count)
         return at
 
@@ -195,7 +197,9 @@ class Shadow:
         """Record one access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
         if self._dirty:
             self._tabulate()
-        self._functions.ranges(self._address, *access.where, who, what)
+        functions = self._functions
+        functions.count(_ROWS_OF_ACCESS)
+        functions.ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:
         """The bytes that one lane of an instruction accesses, 0 if its rows do not tell."""

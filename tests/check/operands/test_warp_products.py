@@ -216,20 +216,27 @@ def test_words_from_global_memory_in_another_order() -> None:
     assert result.diagnostics[0].fix == "give the registers of B in the order 1, 0, counted from 0"
 
 
-def test_an_array_that_is_arranged_for_the_registers() -> None:
-    """The words of a lane stand one after the other in the second operand: the host has put them there."""
+@pytest.mark.parametrize(
+    ("axes", "lanes", "loads"),
+    [
+        ((0, 2, 1, 3), 16, "    ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd8];\n"),
+        ((1, 0, 2, 3), 4, "".join(f"    ld.global.b32 %r{20 + word}, [%rd8+{128 * word}];\n" for word in range(4))),
+    ],
+    ids=["words of a lane", "lanes of a word"],
+)
+def test_an_array_that_is_arranged_for_the_registers(axes: tuple[int, ...], lanes: int, loads: str) -> None:
+    """The host has put the words of a lane one after the other in the second operand, or those of the lanes."""
     rng = np.random.default_rng(7)
     a, b = rng.integers(-4, 5, (2, 16, 32)).astype(np.float16)
-    # Of row n and lane t of it: the words t, t + 4, t + 8, t + 12.
+    # By row n, word, and lane t of the row: a lane has the words t, t + 4, t + 8, t + 12.
     arranged = np.zeros_like(b)
-    arranged[:8] = b[:8].reshape(8, 4, 4, 2).swapaxes(1, 2).reshape(8, 32)
-    body = "    ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd8];\n"
+    arranged[:8] = b[:8].reshape(8, 4, 4, 2).transpose(axes).reshape(8, 32)
     plain = _words()
     start = plain.index("    ld.global.b32 %r20")
     end = plain.index("    mma.sync")
-    text = plain[:start] + "    mul.wide.u32 %rd9, %r3, 12;\n    add.u64 %rd8, %rd2, %rd9;\n" + body + plain[end:]
+    at = f"    ld.param.u64 %rd8, [b];\n    mul.wide.u32 %rd9, %r1, {lanes};\n    add.u64 %rd8, %rd8, %rd9;\n"
     d = np.zeros((16, 8), np.float32)
-    result = ptxlab.loads(text).kernel().launch(block=32, args=[a, arranged, d])
+    result = ptxlab.loads(plain[:start] + at + loads + plain[end:]).kernel().launch(block=32, args=[a, arranged, d])
     assert (d == a.astype(np.float64) @ b[:8].astype(np.float64).T).all()
     assert result.diagnostics == ()
 

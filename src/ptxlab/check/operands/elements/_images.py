@@ -93,9 +93,16 @@ def element_addresses(words: Addresses, bits: int) -> Addresses:
 
 
 def stands_as_loaded(words: Addresses, bits: int) -> bool:
-    """Whether the registers of each lane stand one after the other in global memory: the array may have been arranged for them."""
+    """Whether the array may have been arranged for the registers.
+
+    Either those of each lane stand one after the other in global memory, or the lanes of each register do.
+    """
     registers = _registers(words, bits)
-    return len(registers) > 1 and bool((np.diff(registers, axis=0) == registers.shape[-1] // _LANES_OF_A_ROW * _WORD).all())
+    if len(registers) == 1:
+        return False
+    by_lane = np.diff(registers, axis=0) == registers.shape[-1] // _LANES_OF_A_ROW * _WORD
+    by_register = np.diff(registers.reshape(*registers.shape[:2], -1)) == _WORD
+    return bool(by_lane.all() or by_register.all())
 
 
 def image_of_elements(found: Addresses, array: ArrayPlace) -> RegisterImage | Apart | None:

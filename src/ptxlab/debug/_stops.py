@@ -41,7 +41,7 @@ def _is_instruction(op: Op, wanted: str) -> bool:
     """Whether the opcode begins so; constants behind it are those of the instruction."""
     opcode, *constants = wanted.split()
     given = [str(operand.value) for operand in op.operands if isinstance(operand, Const)]
-    return f"{op.opcode}.".startswith(f"{opcode}.") and given[: len(constants)] == constants
+    return (op.opcode == opcode or op.opcode.startswith(opcode + ".")) and given[: len(constants)] == constants
 
 
 @dataclass(slots=True, eq=False)

@@ -10,6 +10,8 @@ from ptxlab.check.static.dataflow._flow import Flow, flow_of
 from ptxlab.check.static.dataflow._paths import paths_of
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.engine import lower
+from ptxlab.engine.lowering.matching import candidates
+from ptxlab.isa.catalogue import match
 from ptxlab.isa.native_ops import LaneAccess
 
 HEADER = """.version 9.0
@@ -155,3 +157,16 @@ def test_halves_of_a_word_that_is_not_known() -> None:
     assert low.same(both_low)
     assert high.same(both_high)
     assert not low.same(high)
+
+
+def test_equal_instructions_have_equal_results_however_they_were_looked_up() -> None:
+    """What has been found for the first of them is kept; the second one is looked up anew."""
+    program = "ld.param.u32 %r0, [n]; cvt.u64.u32 %rd1, %r0; mul.lo.u64 %rd1, %rd1, %rd1; mov.b64 {%r1, _}, %rd1; "
+    flow(program)
+    match.cache_clear()
+    candidates.cache_clear()
+    program += "mov.b64 {%r3, %r4}, %rd1; st.shared.u32 [%r1], 0; st.shared.u32 [%r3], 0;"
+    low, both_low = (point.operands[0] for point in stores(flow(program)))
+    assert low is not None
+    assert both_low is not None
+    assert low.same(both_low)

@@ -156,10 +156,10 @@ class Evaluator:
             sources.append(value)
         if not plain:
             return self._opaque(op, sources, state)
-        pattern = (id(op.row), id(op.q), tuple([value is not None and value.symbol is not None for value in sources]))
+        pattern = (id(op.row), op.opcode, tuple([value is not None and value.symbol is not None for value in sources]))
         if True in pattern[2] and (plan.floating or pattern in self._never_affine):
             return self._opaque(op, sources, state)
-        key = (id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        key = (id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
         made = self._memory.get(key)
         if made is None:
             made = self._memory[key] = self._evaluate(op, plan.specs, sources, pattern) or ()
@@ -222,7 +222,7 @@ class Evaluator:
                     self._never_affine.add(pattern)
                     return None
                 return self._chosen(op, specs, sources, opaque)
-            key = ("limited", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+            key = ("limited", id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
             return (self._limited(key, sources, opaque),)
         except (TypeError, AttributeError):
             self._never_affine.add(pattern)
@@ -244,7 +244,7 @@ class Evaluator:
 
     def _chosen(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], opaque: Opaque) -> tuple[Value, ...]:
         """A choice between values by a predicate that is not known."""
-        key = ("chosen", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        key = ("chosen", id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
         leaves, uniform, _ = _joined(sources)
         symbol = self.symbols.get(key, leaves, uniform)
         symbol.options = tuple(self._stored(each, specs[0].type, op.operands[0], "") for each in opaque.options)
@@ -252,7 +252,7 @@ class Evaluator:
 
     def _placed(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], low: Any, zeros: int) -> tuple[Value, ...]:
         """A number whose high bits are not known."""
-        key = ("placed", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        key = ("placed", id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
         leaves, uniform, root = _joined(sources)
         symbol = self.symbols.get(key, leaves, uniform, None, root)
         symbol.zeros = zeros
@@ -322,9 +322,9 @@ class Evaluator:
                 # The constants among the operands are part of what it computes.
                 key: Hashable = (op.index, *[value.key for value in sources if value is not None])
             else:
-                key = (id(op.row), id(op.q), op.index, *[value.key for value in sources if value is not None])
+                key = (id(op.row), op.opcode, op.index, *[value.key for value in sources if value is not None])
         else:
-            key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
+            key = (id(op.row), op.opcode, *[value.key for value in sources if value is not None])
         values = self._opaque_values.setdefault(key, {})
         found = []
         for position, register in zip(self._plans[op.index].written, written, strict=True):

@@ -32,7 +32,7 @@ OTHER_MEANINGS = {
     *("call", "fence"),  # exported functions, names of attributes
 }
 """Words of the catalogue that stand alone for something else."""
-GIVEN_BY_USERS = {("debug/_stops.py", "op.opcode == each.where"), ("debug/_stops.py", "op.opcode.startswith")}
+GIVEN_BY_USERS = {("debug/_stops.py", "op.opcode == opcode"), ("debug/_stops.py", "op.opcode.startswith")}
 """Tests of an opcode against a text that a user has typed: a breakpoint at ``mbarrier.arrive``."""
 LOOK_UPS = {"candidates", "find_forms", "forms_of", "insert", "match"}
 DOTTED = re.compile(r"[a-z]\w*(::\w+)?(\.[\w:]+)*\.?")

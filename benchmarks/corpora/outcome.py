@@ -19,7 +19,7 @@ __all__ = ["KINDS", "Outcome", "outcome", "run"]
 
 KINDS = {
     "passed": "exit status 0, nothing found",
-    "finding": "ptxlab reports a finding in a kernel",
+    "finding": "ptxlab reports a finding in a kernel, or in how the program uses memory and streams",
     "refused": "ptxlab refuses what the program asks for",
     "failed": "the program ends with an exception or another exit status of its own",
     "time": "ended after the time limit",
@@ -31,6 +31,9 @@ KINDS = {
 
 _REFUSALS = ("A", "I", "S")
 """Areas of codes with which ptxlab refuses a launch, a use of a framework, or a text."""
+
+_OF_THE_PROGRAM = ("I504", "I508", "I509")
+"""Findings in these areas: memory freed twice, what nothing orders, memory that is changed while work uses it."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt|Failure)\b|error\[")
@@ -103,7 +106,8 @@ def outcome(status: int, printed: str, errors: str) -> tuple[str, int, str]:
 
 
 def _is_finding(diagnostic: dict[str, Any]) -> bool:
-    return diagnostic["code"][0] not in _REFUSALS
+    code: str = diagnostic["code"]
+    return code[0] not in _REFUSALS or code in _OF_THE_PROGRAM
 
 
 def _error(errors: str) -> str:

@@ -28,6 +28,7 @@ from ptxlab.machine.launch import launch
 from ptxlab.machine.schedule import scheduler as scheduling
 from ptxlab.machine.schedule.queues import Queue, Queues
 from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.warp import Warp
 
 from .observers import Recorder, observed_by
 from .transfers import Transfers
@@ -158,10 +159,11 @@ class _Restless(Scheduler):
         with self.observer.performing(operation):  # type: ignore[union-attr]
             super()._carry_out(operation)
 
-    def _slice_used_up(self) -> None:
+    def _slice_used_up(self, warp: Warp) -> None:
+        self._spent.add(warp)
         self.turns += 1
         if self.turns % _PATIENCE == 0:
-            super()._slice_used_up()
+            super()._slice_used_up(warp)
 
 
 class _ReluctantQueue(Queue):

@@ -1,6 +1,7 @@
 """How many of the mutants that a run reports lint finds in the text: a table by what was removed or changed.
 
-``python -m benchmarks.mutations.by_text VERDICTS`` reads what ``python -m benchmarks.mutations --output VERDICTS`` wrote.
+``python -m benchmarks.mutations.by_text VERDICTS`` reads what ``python -m benchmarks.mutations --output VERDICTS`` wrote. What lint calls
+an error in other mutants is listed, but for instructions that no launch of the kernel executes.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from rich.table import Table
 from ptxlab.check.static.dataflow import analyse
 from ptxlab.diagnostics import diagnose
 
-from .kernels import kernels
+from .judge import Subject
+from .kernels import Kernel, kernels
 from .mutants import mutants
 
 __all__ = ["Share", "found_in", "shares"]
@@ -28,20 +30,30 @@ __all__ = ["Share", "found_in", "shares"]
 
 @dataclass
 class Share:
-    """Of one operator: the mutants that a run reports, those of them that lint finds, and other mutants that lint calls wrong."""
+    """Of one operator: the mutants that a run reports, those of them that lint finds, and other mutants that lint calls wrong.
+
+    ``errors``: those at instructions that a launch executes.
+    """
 
     reported: int = 0
     found: int = 0
     errors: list[str] = field(default_factory=list)
 
 
-def found_in(program: Any, target: str) -> Counter[tuple[str, str, bool]]:
-    """What lint finds in a program: code, message without its lines, and whether it is an error."""
-    made = [diagnose(r.code, re.sub(r"line \d+", "line", r.message), severity=r.severity) for r in analyse(program, target)]
-    return Counter((d.code, d.message, d.severity == "error") for d in made)
+Finding = tuple[str, str, bool]
+"""Code, message without its lines, and whether it is an error."""
 
 
-def shares(verdicts: Iterable[dict[str, Any]], of: dict[str, Any]) -> dict[str, Share]:
+def found_in(program: Any, target: str) -> dict[Finding, list[int]]:
+    """What lint finds in a program, and at which instructions."""
+    found: dict[Finding, list[int]] = {}
+    for report in analyse(program, target):
+        made = diagnose(report.code, re.sub(r"line \d+", "line", report.message), severity=report.severity)
+        found.setdefault((made.code, made.message, made.severity == "error"), []).append(report.op.index)
+    return found
+
+
+def shares(verdicts: Iterable[dict[str, Any]], of: dict[str, Kernel]) -> dict[str, Share]:
     """Lint each mutant of the model of practice; ``of`` are the kernels by name."""
     found: dict[str, Share] = {}
     by_kernel: dict[str, list[dict[str, Any]]] = {}
@@ -49,20 +61,43 @@ def shares(verdicts: Iterable[dict[str, Any]], of: dict[str, Any]) -> dict[str, 
         if verdict["model"] == "practice" and verdict["kernel"] in of:
             by_kernel.setdefault(verdict["kernel"], []).append(verdict)
     for name, listed in by_kernel.items():
-        kernel = of[name]
-        program, target = kernel.variant(False, True)[0], kernel.module.ast.target
-        known = found_in(program, target)
-        made = {(m.line, m.family, m.how): m for m in mutants(program, "practice")}
+        subject = _Linted(of[name])
         for verdict in listed:
-            mutant = made[verdict["line"], verdict["family"], verdict["how"]]
-            new = found_in(mutant.of(program), target) - known
+            new = subject.found_in_mutant(verdict)
             share = found.setdefault(verdict["family"], Share())
             if verdict["state"] == "reported":
                 share.reported += 1
                 share.found += bool(new)
             else:
-                share.errors += [f"{name} line {verdict['line']}: {code}: {text}" for code, text, error in new if error]
+                errors = [(code, text) for (code, text, error), ops in new.items() if error and any(map(subject.may_execute, ops))]
+                share.errors += [f"{name} line {verdict['line']}: {code}: {text}" for code, text in errors]
     return found
+
+
+class _Linted:
+    """A kernel whose mutants are linted."""
+
+    def __init__(self, made: Kernel) -> None:
+        self.made = made
+        self.program, self.target = made.kernel.variant(False, True)[0], made.kernel.module.ast.target
+        self.known = found_in(self.program, self.target)
+        self.mutants = {(m.line, m.family, m.how): m for m in mutants(self.program, "practice")}
+
+    @cached_property
+    def _executed(self) -> frozenset[int]:
+        """The instructions with effects that some launch executes."""
+        subject = Subject.of(self.made.name, self.made.kernel, self.made.launches, "practice")
+        return frozenset().union(*subject.reached.values())
+
+    def may_execute(self, op: int) -> bool:
+        """Whether some launch executes an instruction, as far as is known."""
+        return op in self._executed or self.program.ops[op].effects is None
+
+    def found_in_mutant(self, verdict: dict[str, Any]) -> dict[Finding, list[int]]:
+        """What lint finds in a mutant and not in the kernel as it stands."""
+        mutant = self.mutants[verdict["line"], verdict["family"], verdict["how"]]
+        new = found_in(mutant.of(self.program), self.target)
+        return {finding: ops for finding, ops in new.items() if len(ops) > len(self.known.get(finding, ()))}
 
 
 def table_of(found: dict[str, Share]) -> Table:
@@ -78,11 +113,12 @@ def main() -> None:
     """Read the verdicts, lint their mutants, and print the table and the errors that no run confirms."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutations.by_text", description=__doc__)
     parser.add_argument("verdicts", type=Path)
+    parser.add_argument("--kept", type=Path, help="take the kernels that need a compiler from this folder")
     options = parser.parse_args()
     verdicts = json.loads(options.verdicts.read_text())["verdicts"]
-    makers, _ = kernels()
+    makers, _ = kernels(options.kept)
     names = dict.fromkeys(verdict["kernel"] for verdict in verdicts)
-    found = shares(verdicts, {name: makers[name]().kernel for name in names if name in makers})
+    found = shares(verdicts, {name: makers[name]() for name in names if name in makers})
     out = Console()
     out.print(table_of(found))
     for share in found.values():

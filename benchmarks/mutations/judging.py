@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,14 +34,7 @@ class Choice:
 
 def judged(names: list[str], choice: Choice, engine: Executors) -> Iterator[tuple[str, list[Verdict], dict[str, str]]]:
     """Judge the mutants of kernels on an executor: names, verdicts, and models that were left out with the reasons, as they end."""
-    with engine.make() as executor:
-        running: set[Future[tuple[str, list[Verdict], dict[str, str]]]] = set()
-        for name in names:
-            running.add(executor.submit(judge_kernel, name, choice))
-            while len(running) >= engine.in_flight:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        yield from (future.result() for future in as_completed(running))
+    yield from engine.results(judge_kernel, ((name, choice) for name in names))
 
 
 def judge_kernel(name: str, choice: Choice) -> tuple[str, list[Verdict], dict[str, str]]:

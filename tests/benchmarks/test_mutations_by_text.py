@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.mutations import by_text
+from benchmarks.mutations.kernels import Kernel
 from benchmarks.mutations.mutants import mutants
 
 import ptxlab
@@ -28,13 +30,26 @@ def verdicts(kernel: ptxlab.Kernel, reported: set[str]) -> list[dict[str, object
     ]
 
 
-def product() -> ptxlab.Kernel:
-    return ptxlab.loads(base_text("tcgen05_product"), file="product.ptx").kernel()
+class Launch:
+    def __init__(self, kernel: ptxlab.Kernel) -> None:
+        self.kernel = kernel
+
+    def launch(self, **options: Any) -> tuple[ptxlab.Result, dict[str, Any]]:
+        result = np.zeros(128, np.uint32)
+        return self.kernel.launch(args=[result], **options), {"result": result}
+
+
+def product(text: str = base_text("tcgen05_product")) -> ptxlab.Kernel:
+    return ptxlab.loads(text, file="product.ptx").kernel()
+
+
+def with_launch(kernel: ptxlab.Kernel) -> Kernel:
+    return Kernel("product", kernel, {"": Launch(kernel)})
 
 
 def test_shares() -> None:
     kernel = product()
-    found = by_text.shares(verdicts(kernel, {"fence.proxy.async", "mbarrier.wait"}), {"product": kernel})
+    found = by_text.shares(verdicts(kernel, {"fence.proxy.async", "mbarrier.wait"}), {"product": with_launch(kernel)})
     assert (found["fence.proxy.async"].reported, found["fence.proxy.async"].found) == (1, 1)
     assert found["mbarrier.wait"].reported == 2
     assert found["tcgen05.commit"].reported == 0
@@ -42,11 +57,24 @@ def test_shares() -> None:
     assert {error.split(": ")[1] for error in found["tcgen05.commit"].errors} == {"X105", "H601"}
 
 
+def test_errors_at_what_no_launch_executes() -> None:
+    """The product without a proxy fence is wrong, but the launch does not come to it."""
+    text = base_text("tcgen05_product")
+    never = "    mov.u32 %r20, %nctaid.x;\n    setp.eq.u32 %p7, %r20, 1;\n    @%p7 bra DONE;\n"
+    skipped = text.replace("    @!%p1 bra WAIT;\n", never + "    @!%p1 bra WAIT;\n").replace(
+        "    ld.param.u64 %rd10", "DONE:\n    ld.param.u64 %rd10"
+    )
+    for each, errors in ((text, {"X102"}), (skipped, set())):
+        kernel = product(each)
+        found = by_text.shares(verdicts(kernel, set()), {"product": with_launch(kernel)})["fence.proxy.async"]
+        assert {error.split(": ")[1] for error in found.errors} == errors
+
+
 def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = product()
     path = tmp_path / "verdicts.json"
     path.write_text(json.dumps({"verdicts": verdicts(kernel, {"fence.proxy.async"})}))
-    monkeypatch.setattr(by_text, "kernels", lambda: ({"product": lambda: SimpleNamespace(kernel=kernel)}, {}))
+    monkeypatch.setattr(by_text, "kernels", lambda folder: ({"product": lambda: with_launch(kernel)}, {}))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setattr("sys.argv", ["by_text", str(path)])
     by_text.main()

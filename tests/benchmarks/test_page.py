@@ -18,9 +18,18 @@ COLD_FIGURES = {
     "small": {"title": "a < b", "note": "all lines execute", "lines": 1234, "seconds": {"ptxas": 0.5, "none": 1.2, "all": 1.4}},
     "large": {"title": "large", "note": "", "lines": 190_000, "seconds": {"ptxas": 10.0, "none": 5.0, "all": 40.0}},
 }
-MEMORY = {"all": {"arrays_mib": 384.0, "own_mib": 100.0, "peak_mib": 100 + 384 * 1.25}}
+MEMORY = {"all": {"arrays_mib": 384.0, "own_mib": 96.0, "launched_mib": 96 + 384 * 1.25, "peak_mib": 1000.0}}
+CAMPAIGN = {
+    "rows": [
+        {"processes": 1, "cells_per_s": 2.0, "cell_s": 0.5},
+        {"processes": 4, "cells_per_s": 6.0, "cell_s": 0.6},
+    ]
+}
+WORKERS = {"attention": [{"workers": 2, "seconds": 1.5, "times": 1.8, "independent": 1.9}]}
 STORED: dict[str, Any] = {
     "cold": {"machine": "a machine", "figures": COLD_FIGURES},
+    "workers": {"machine": "a machine", "figures": WORKERS},
+    "campaign": {"machine": "a machine", "figures": CAMPAIGN},
     "memory": {"machine": "another machine", "figures": MEMORY},
 }
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -34,11 +43,13 @@ def widths(svg: str) -> list[float]:
 
 def test_the_page_is_made_of_stored_figures() -> None:
     made = {name: page() for name, page in pages(STORED).items()}
-    assert set(made) == {"benchmarks.md", "figures/benchmarks-cold.svg", "figures/benchmarks-memory.svg"}
+    assert set(made) == {"benchmarks.md", *(f"figures/benchmarks-{name}.svg" for name in STORED)}
     text = made["benchmarks.md"]
-    assert re.findall("^## (.*)$", text, re.MULTILINE) == [SECTIONS["cold"].title, SECTIONS["memory"].title]
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == [SECTIONS[name].title for name in STORED]
     assert "| a < b | 1,234 | 0.50 | 1.20 | 1.40 | 1.30 | all lines execute |" in text
-    assert "| all | 384 | 100 | 580 | 1.25 |" in text
+    assert "| all | 384 | 96 | 576 | 1.50 | 1.25 |" in text
+    assert "| 4 | 6.00 | 3.00 | 0.60 | 0.90 |" in text
+    assert "| 2 | 1.50 | 1.80 | 1.90 |" in text
     assert "Measured on a machine." in text
     assert "Measured on another machine." in text
 

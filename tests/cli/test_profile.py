@@ -97,6 +97,20 @@ def test_json(launch_file: Path) -> None:
     assert profile["counters"]["shared_wavefronts"]["fidelity"] == "hardware"
 
 
+def test_the_footprint_of_arrays(launch_file: Path) -> None:
+    """All CTAs write the same 64 sectors."""
+    assert rows(called(launch_file).output, "array")["to"] == ["2,048", "2,048"]
+    found = json.loads(called(launch_file, "--json").output)["profile"]["footprint"]
+    assert {name: found[name] for name in ("read", "written", "either", "written_by_ctas", "reuse")} == {
+        "read": 0,
+        "written": 2048,
+        "either": 2048,
+        "written_by_ctas": 300 * 2048,
+        "reuse": 0.0,
+    }
+    assert [each["name"] for each in found["arrays"]] == ["to"]
+
+
 def test_checks_are_off_unless_they_are_named(launch_file: Path) -> None:
     """CTAs write their numbers to the same words."""
     Path("scatter.ptx").write_text(TEXT.replace("  st.global.u32 [%rd2], %r1;", "  mov.u32 %r1, %ctaid.x; st.global.u32 [%rd2], %r1;"))

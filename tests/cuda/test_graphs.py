@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from ctypes import byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tests.cuda.driver_helpers import Driver, needs_compiler
 
 pytestmark = needs_compiler
 WORD = np.zeros(1, np.uint32)
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 def captured(driver: Driver, stream: c_void_p, mode: int = 0) -> c_void_p:
@@ -194,6 +196,31 @@ class FillWanted(ctypes.Structure):
     )
 
 
+class HostWanted(ctypes.Structure):
+    """CUDA_HOST_NODE_PARAMS."""
+
+    _fields_ = (("function", c_void_p), ("data", c_void_p))
+
+
+def test_a_graph_keeps_the_kernels_of_a_module_that_is_unloaded(driver: Driver, found: Session) -> None:
+    stream, address, module, graph = driver.stream(), driver.to_device(WORD), driver.module(), c_void_p()
+    driver.call("cuStreamBeginCapture_v2", stream, 0)
+    assert driver.launch(driver.function(module, "add_one"), address, stream=stream) == 0
+    driver.call("cuStreamEndCapture", stream, byref(graph))
+    driver.call("cuModuleUnload", module)
+    made, images = executable(driver, graph), driver.own.bridge._modules
+    for _ in range(2):
+        driver.call("cuGraphLaunch", made, stream)
+    driver.call("cuStreamSynchronize", stream)
+    assert driver.from_device(address, WORD).tolist() == [2]
+    before = len(images)
+    for handle, destroy in ((made, "cuGraphExecDestroy"), (graph, "cuGraphDestroy")):
+        driver.call(destroy, handle)
+    driver.call("cuModuleUnload", driver.module())
+    assert len(images) == before - 1, "the image has gone with the graph"
+    assert found.ok
+
+
 def node_wanted(kind: int, wanted: ctypes.Structure) -> ctypes.Array[ctypes.c_char]:
     """CUgraphNodeParams: the type, and what the type has."""
     made = ctypes.create_string_buffer(256)
@@ -202,7 +229,7 @@ def node_wanted(kind: int, wanted: ctypes.Structure) -> ctypes.Array[ctypes.c_ch
     return made
 
 
-KERNEL, COPY, FILL, EMPTY, BATCH = 0, 1, 2, 5, 12
+KERNEL, COPY, FILL, HOST, CHILD, EMPTY, EVENT_WAIT, EVENT_RECORD, BATCH = 0, 1, 2, 3, 4, 5, 6, 7, 12
 HOST_MEMORY, DEVICE_MEMORY = 1, 2
 INVALID_VALUE, NOT_SUPPORTED = 1, 801
 
@@ -241,6 +268,66 @@ def test_nodes_of_all_types_by_one_structure(driver: Driver, found: Session) -> 
     driver.call("cuGraphLaunch", again, stream)
     driver.call("cuStreamSynchronize", stream)
     assert into.tolist() == [21]
+    assert found.ok
+
+
+def params_of(driver: Driver, node: c_void_p) -> tuple[int, Any]:
+    """The type of a node, and what the type has."""
+    room = ctypes.create_string_buffer(b"\xff" * 256, 256)
+    driver.call("cuGraphNodeGetParams", node, room)
+    kind = c_int.from_buffer(room).value
+    structure = {KERNEL: KernelWanted, COPY: CopyWanted, FILL: FillWanted, HOST: HostWanted}.get(kind)
+    assert not any(room.raw[4:16])
+    assert not any(room.raw[248:256])
+    return kind, None if structure is None else structure.from_buffer_copy(room.raw[16:])
+
+
+def test_what_nodes_of_all_types_hold(driver: Driver, found: Session) -> None:
+    """Nodes by hand and captured ones; what is read of the first makes the second."""
+    stream, address, into = driver.stream(), driver.allocate(4), np.zeros(1, np.uint32)
+    add_one, graph, inner, context = driver.function(driver.module(), "add_one"), c_void_p(), c_void_p(), driver.context()
+    event, calls = driver.event(), list[int]()
+    call = HOST_FUNCTION(lambda data: calls.append(data))
+    driver.call("cuGraphCreate", byref(inner), 0)
+    driver.call("cuStreamBeginCapture_v2", stream, 0)
+    driver.call("cuMemsetD32Async", address, 7, c_size_t(1), stream)
+    assert driver.launch(add_one, address, stream=stream) == 0
+    driver.call("cuMemcpyDtoHAsync_v2", c_void_p(into.ctypes.data), address, c_size_t(4), stream)
+    driver.call("cuLaunchHostFunc", stream, call, c_void_p(12))
+    driver.call("cuStreamEndCapture", stream, byref(graph))
+    count, nodes, again = c_size_t(4), (c_void_p * 4)(), c_void_p()
+    driver.call("cuGraphGetNodes", graph, nodes, byref(count))
+    given = [params_of(driver, c_void_p(node)) for node in nodes]
+    assert [kind for kind, _ in given] == [FILL, KERNEL, COPY, HOST]
+    fill, kernel, copy, host = (wanted for _, wanted in given)
+    assert (fill.to, fill.value, fill.element, fill.width, fill.height, fill.context) == (address.value, 7, 4, 1, 1, context.value)
+    assert (kernel.function, list(kernel.shape)) == (add_one.value, [1, 1, 1, 1, 1, 1, 0])
+    assert ctypes.cast(kernel.parameters, ctypes.POINTER(ctypes.POINTER(c_uint64)))[0][0] == address.value
+    assert (copy.source_kind, copy.source_device, copy.target_kind) == (DEVICE_MEMORY, address.value, HOST_MEMORY)
+    assert (copy.target_host, copy.width, copy.height, copy.depth) == (into.ctypes.data, 4, 1, 1)
+    assert (copy.context, host.data) == (context.value, 12)
+    driver.call("cuGraphCreate", byref(again), 0)
+    before = (c_void_p * 1)()
+    for i, (kind, wanted) in enumerate(given):
+        node = c_void_p()
+        driver.call("cuGraphAddNode_v2", byref(node), again, before, None, c_size_t(min(i, 1)), node_wanted(kind, wanted))
+        before[0] = node.value
+    driver.call("cuGraphLaunch", executable(driver, again), stream)
+    driver.call("cuStreamSynchronize", stream)
+    assert (into.tolist(), calls) == ([8], [12])
+    for name, kind, handle in (
+        ("cuGraphAddChildGraphNode", CHILD, inner),
+        ("cuGraphAddEventWaitNode", EVENT_WAIT, event),
+        ("cuGraphAddEventRecordNode", EVENT_RECORD, event),
+    ):
+        node, room = c_void_p(), ctypes.create_string_buffer(256)
+        driver.call(name, byref(node), graph, None, c_size_t(0), handle)
+        driver.call("cuGraphNodeGetParams", node, room)
+        assert c_int.from_buffer(room).value == kind
+        if kind != CHILD:
+            assert c_uint64.from_buffer(room, 16).value == event.value
+    assert driver.cuGraphNodeGetParams(nodes[0], None) == INVALID_VALUE
+    assert driver.cuGraphNodeGetParams(address, ctypes.create_string_buffer(256)) == INVALID_VALUE
     assert found.ok
 
 

@@ -61,6 +61,7 @@ def test_a_kernel_waits_for_a_kernel_of_another_stream(driver: Driver, found: Se
     assert not found.diagnostics
 
 
+@pytest.mark.sweep
 def test_a_kernel_that_nothing_can_release_is_a_hang(driver: Driver, found: Session) -> None:
     flags = driver.to_device(np.zeros(1, np.uint32))
     assert driver.launch(driver.function(driver.module(), "wait_for"), flags, number(8)) == 0

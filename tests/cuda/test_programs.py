@@ -49,7 +49,7 @@ def run(program: Path, *options: str, arguments: Sequence[str] = (), **more: str
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | more, check=False)
 
 
-@pytest.mark.parametrize("name", ["streams", "threads", "forked", "graphs", "pools", "cooperative", "virtual_memory"])
+@pytest.mark.parametrize("name", ["arrays", "streams", "threads", "forked", "graphs", "pools", "cooperative", "virtual_memory"])
 def test_a_program_that_checks_itself(build: Build, name: str) -> None:
     done = run(build(name))
     assert (done.returncode, done.stdout) == (0, f"{name}: passed\n"), done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxlab.debug import COMMANDS, Console, DebugError, Position, Session
+from ptxlab.debug import COMMANDS, Console, DebugError, Position, Session, calls_breakpoint
 
 from .debug_kernels import LOOP, copies, prepared
 
@@ -109,3 +109,21 @@ def test_random_words_are_refused_or_answered(seed: int) -> None:
             with contextlib.suppress(DebugError):
                 console.execute(" ".join([name, *chance.choices(words, k=chance.randrange(4))]))
         assert session.go_to(Position(0)).line == 6
+
+
+def test_an_instruction_with_constant_operands() -> None:
+    """Only that with these operands stops: in each iteration another one comes first."""
+    events = LOOP.replace("  add.s32 %r2, %r2, 1;", "  pmevent 7;\n  add.s32 %r2, %r2, 1;\n  pmevent 15;")
+    with Session(prepared(events)) as session:
+        console = Console(session)
+        assert text(console, "break instruction pmevent 15 if %r2 == 2") == "breakpoint 1"
+        assert text(console, "continue").splitlines()[-1] == "  14 | pmevent 15;"
+        assert text(console, "print %r2") == "2"
+        with pytest.raises(DebugError, match=r"G103.*instruction pmevent 3"):
+            console.execute("break instruction pmevent 3")
+
+
+@pytest.mark.parametrize(("event", "expected"), [("15", True), ("7", False)])
+def test_the_instruction_of_a_breakpoint_of_the_kernel(event: str, expected: bool) -> None:
+    replay = prepared(LOOP.replace("  ret;", f"  pmevent {event};\n  ret;"))
+    assert calls_breakpoint(replay.kernel.program.ops) is expected

@@ -1,7 +1,8 @@
 """Few bits are called undefined without reason: of those in global memory at the end, at most 5 % are the same in 64 fillings.
 
-Over all kernels of the table it is 4.9 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all
-bits of a result undefined but the sign of what is computed from operands without a sign.
+Over all kernels of the table it is 3.5 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all bits
+of a result undefined but the sign, and what is divided by its own norm is close to 1, or NaN. So conversions of such results, and loads of
+them from shared memory, are above the limit by themselves. So are comparisons for equality, which no filling makes true.
 
 Bits that decide addresses and branches are within the limit, each by themselves: of 4,119 that decide addresses none is the same, of 4,579
 that decide branches 4.2 %. These ask whether a product with zero is a large number, or whether the upper half of a sum of products is zero.
@@ -16,8 +17,11 @@ import pytest
 from .decisions import KINDS
 from .precision import DECIDING, KERNELS, decisions_over, over, table
 
+WITHIN = ("scalar.float", "scalar.half", "scalar.reciprocals", "scalar.approx", "scalar.integer")
+"""Families that are within the limit by themselves."""
 
-@pytest.mark.parametrize("name", ["vector_add_fp32", "softmax_fp32", "h200_cluster_layer_norm", "h200_carry_flags"])
+
+@pytest.mark.parametrize("name", ["vector_add_fp32", "softmax_fp32", "h200_cluster_layer_norm", "h200_carry_flags", "h200_rms_norm_fast"])
 def test_a_kernel(name: str) -> None:
     called, same = over([name])
     assert sum(called.values()) >= 1000
@@ -28,8 +32,9 @@ def test_a_kernel(name: str) -> None:
 def test_all_kernels_of_the_table() -> None:
     called, same = over(KERNELS)
     assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
-    integers = "scalar.integer"
-    assert same[integers] <= 0.05 * called[integers], table(called, same)
+    for family in WITHIN:
+        assert called[family] >= 1000
+        assert same[family] <= 0.05 * called[family], table(called, same)
 
 
 def test_addresses_of_a_kernel() -> None:

@@ -19,7 +19,27 @@ Word = Callable[..., Any]
 
 def integer_bodies() -> dict[str, Body]:
     made: dict[str, Body] = {}
-    two = ["add", "sub", "mul", "umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "and_", "or_", "xor", "shl", "lshr", "ashr"]
+    two = [
+        "add",
+        "sub",
+        "mul",
+        "umulhi",
+        "smulhi",
+        "udiv",
+        "urem",
+        "sdiv",
+        "srem",
+        "smin",
+        "smax",
+        "umin",
+        "umax",
+        "and_",
+        "or_",
+        "xor",
+        "shl",
+        "lshr",
+        "ashr",
+    ]
     one = ["not_", "neg", "popc", "clz", "brev"]
     tests = ["eq", "ne", "ult", "ule", "slt", "sle"]
     for type in INTEGERS:

@@ -69,7 +69,7 @@ def test_special_values_in_elements_that_are_not_selected() -> None:
     differ = 0
     for number in range(i.cases):
         case = cases.Case.of(i, number, data)
-        codes, _ = numerics._prepared.expand(case.A, case.metadata, "f16", False)  # type: ignore[attr-defined]
+        codes, _ = numerics.expand_sparse(case.A, case.metadata, "f16", False)
         types: dict[str, Any] = {"arch": "wgmma", "kind": None, "a": "f16", "b": "f16", "d": "f32"}
         cells = case.C
         # The first sixteen of K, then the rest: where nothing is special, C alone decides the few other differences.

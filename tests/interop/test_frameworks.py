@@ -15,6 +15,7 @@ import pytest
 from ptxlab import cuda
 from ptxlab.cuda.images import PtxStore
 from ptxlab.interop import _cuda_core
+from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_file
 from tests.cuda.driver_helpers import needs_compiler, session
 from tests.cuda.images.image_helpers import compile_image
 
@@ -168,41 +169,77 @@ SEVERAL_RUNS = """
 import sys
 from types import ModuleType
 from ptxlab import cuda
-from ptxlab.interop import frameworks
-from ptxlab.interop.cute import process as cute
+from ptxlab.interop.frameworks import prepared
 
 class Program: pass
 class Linker: pass
 core = sys.modules["cuda.core"] = ModuleType("cuda.core")
 core.Program, core.Linker = Program, Linker
-for _ in range(3):
-    frameworks.install_on_import()
-    cute.install_on_import()
-import cutlass
+for i in range(3):
+    with prepared(), prepared():
+        if i:
+            import cutlass
 print(cutlass.__file__, len(core.Program.__mro__), len(cuda.install().bridge.store.finders))
 """
 
 
+PREPARED = ("cutlass", "triton", "tilelang", "cupy", "torch")
 AFTER_A_RUN = """
-import sys
+import os, sys
 from ptxlab import cuda
 from ptxlab.cli import main
+from ptxlab.interop.torch._state import is_prepared
 
 sys.argv = ["ptxlab", "exec", "--target", "sm_90a", "program.py"]
 try:
     main()
 except SystemExit:
     pass
-import cutlass
-print(cutlass.__file__, len(cuda.install().bridge.store.finders))
+before = dict(os.environ)
+import cutlass, triton, tilelang, cupy, torch
+files = {module.__file__ for module in (cutlass, triton, tilelang, cupy, torch)}
+print(files == {os.path.join(os.getcwd(), name) + ".py" for name in ("cutlass", "triton", "tilelang", "cupy", "torch")})
+print(os.environ == before, is_prepared(), len(cuda.install().bridge.store.finders))
 """
 
 
 def test_imports_after_a_program_are_not_prepared(tmp_path: Path) -> None:
-    (tmp_path / "cutlass.py").touch()
-    (tmp_path / "program.py").touch()
+    """Neither what the program has not imported, nor what it has only looked for."""
+    for name in PREPARED:
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "program.py").write_text(f"from importlib.util import find_spec\nassert all(map(find_spec, {PREPARED}))\n")
     done = subprocess.run([sys.executable, "-c", AFTER_A_RUN], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.split() == [str(tmp_path / "cutlass.py"), "0"], done.stderr
+    assert done.stdout.split() == ["True", "True", "False", "0"], done.stderr
+
+
+TWO_RUNS = """
+import sys
+from ptxlab.cli import main
+
+for name in ("first.py", "second.py", "third.py"):
+    sys.argv = ["ptxlab", "exec", "--target", "sm_90a", name]
+    try:
+        main()
+    except SystemExit:
+        pass
+"""
+ON_THE_DEVICE = "import torch\nprint(torch.ones(2, device='cuda').device)\n"
+
+
+def test_each_of_several_programs_in_a_process_gets_the_device_of_torch(tmp_path: Path) -> None:
+    """The first one looks for torch and does not import it; the second one does, and the third one finds it imported."""
+    torch = installed_torch()
+    if torch is None or torch.cuda is not None:
+        pytest.skip("needs a CPU build of torch")
+    try:
+        library_file(torch)
+    except CannotBuild as error:
+        pytest.skip(str(error))
+    (tmp_path / "first.py").write_text("from importlib.util import find_spec\nfind_spec('torch')\n")
+    for name in ("second.py", "third.py"):
+        (tmp_path / name).write_text(ON_THE_DEVICE)
+    done = subprocess.run([sys.executable, "-c", TWO_RUNS], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.split() == ["cuda:0", "cuda:0"], done.stderr
 
 
 def test_programs_are_prepared_once_in_a_process_that_runs_several(tmp_path: Path) -> None:

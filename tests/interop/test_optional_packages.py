@@ -58,11 +58,12 @@ def test_hooks_are_called_once_in_the_order_in_which_they_were_entered(module: P
 def test_asking_for_the_spec_keeps_the_hooks(module: Path) -> None:
     module.touch()
     called: list[int] = []
+    before_import(NAME, lambda: called.append(0))
     after_import(NAME, lambda: called.append(1))
     assert find_spec(NAME) is not None
     assert not called
     import_module(NAME)
-    assert called == [1]
+    assert called == [0, 1]
 
 
 def test_a_module_that_fails_keeps_the_hooks(module: Path) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from ptxlab.diagnostics import render_json, render_text
-from tests.machine.launch_helpers import run, store
+from ptxlab.engine.context import Context
+from ptxlab.machine.launch import launch as launching
+from ptxlab.machine.launch.launch import Launch
+from ptxlab.machine.schedule.queues import Queue, Queues
+from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.warp import Warp
+from tests.machine.launch_helpers import kernel, run, store
+from tests.sweep_helpers import one_in
 
 SHARED = ".shared .align 8 .b64 bars[32]; .local .align 4 .b32 own;"
 INIT = "setp.eq.u32 p, tid, 0;\n@p mbarrier.init.shared.b64 [bars], 1;\nbar.sync 0;\n"
@@ -173,3 +182,110 @@ JOIN:
     assert found.code == "H601"
     assert found.excerpt.strip() == "mbarrier.try_wait.parity.shared.b64 q, [bars], 0;"
     assert found.fix.startswith("insert the missing arrival on the mbarrier")
+
+
+BARRIERS = {
+    "none": "",
+    "bar.sync": "bar.sync 0;",
+    "bar.red": "bar.red.popc.u32 r9, 0, q;",
+    "barrier.cluster": "barrier.cluster.arrive;\nbarrier.cluster.wait;",
+}
+MEETINGS = pytest.mark.parametrize("barrier", BARRIERS.values(), ids=BARRIERS)
+
+
+@MEETINGS
+@pytest.mark.parametrize("warps", one_in(4, [2, 1, 3, 5]))
+def test_a_spin_of_threads_that_meet_at_a_barrier(barrier: str, warps: int) -> None:
+    body = f"SPIN:\nld.acquire.gpu.global.u32 r2, [out];\nsetp.eq.u32 q, r2, 1;\n{barrier}\n@!q bra SPIN;\n"
+    started = time.process_time()
+    _, result = run(body, 32 * warps, check="none")
+    assert [d.code for d in result.diagnostics] == ["H601"]
+    assert time.process_time() - started < 10
+
+
+@MEETINGS
+@pytest.mark.parametrize("policy", one_in(3, ["eager", "lazy", "random"]))
+@pytest.mark.parametrize("waiting", [0, 1], ids=["for a later CTA", "for an earlier CTA"])
+def test_a_spin_ends_when_another_cta_has_finished_its_copy(waiting: int, policy: str, barrier: str) -> None:
+    """One CTA waits in a loop for a flag that the other one sets behind a ``cp.async``, for which that one waits, too."""
+    body = f"""
+    setp.ne.u32 p, cta, {waiting};
+    @p bra PRODUCE;
+SPIN:
+    ld.acquire.gpu.global.u32 r2, [out+512];
+    setp.eq.u32 q, r2, 7;
+    {barrier}
+    @!q bra SPIN;
+    bra DONE;
+PRODUCE:
+    mov.u32 r2, 0;
+    setp.ne.u32 p, tid, 0;
+    @p bra DONE;
+    cp.async.ca.shared.global [bars], [out+528], 16;
+    cp.async.commit_group;
+    cp.async.wait_group 0;
+    ld.shared.u32 r3, [bars];
+    st.release.gpu.global.u32 [out+512], r3;
+DONE:
+    st.global.u32 [at], r2;
+    """
+    memory = np.zeros(256, np.uint32)
+    memory[132] = 7
+    shared = ".shared .align 16 .b64 bars[2];"
+    result = kernel(body, shared=shared).launch(grid=2, block=64, args=[memory], policy=policy, seed=3, max_instructions=3_000_000)
+    assert result.diagnostics == ()
+    assert memory[:128].reshape(2, 64).tolist() == [[7 if cta == waiting else 0] * 64 for cta in range(2)]
+
+
+def test_a_loop_with_barriers_that_computes_starts_no_other_cta() -> None:
+    """Each CTA counts its threads twice, before and behind a loop of several slices: no thread of the other one counts in between."""
+    body = """
+    mov.u32 r1, 0;
+    atom.global.add.u32 r3, [out+512], 1;
+LOOP:
+    add.u32 r1, r1, 1;
+    bar.sync 0;
+    setp.lt.u32 q, r1, 50000;
+    @q bra LOOP;
+    atom.global.add.u32 r3, [out+512], 1;
+    """
+    memory = np.zeros(129, np.uint32)
+    result = kernel(body + store("r3")).launch(grid=2, block=64, args=[memory], max_instructions=10_000_000, check="none")
+    assert result.diagnostics == ()
+    assert [sorted(cta) for cta in memory[:128].reshape(2, 64).tolist()] == [list(range(64, 128)), list(range(192, 256))]
+
+
+class _LastFirst(Queue):
+    """For many turns the last warp that can run has its turn again and again."""
+
+    turns = 0
+
+    def next_warp(self) -> Warp:
+        self.turns += 1
+        chosen = (max if self.turns < 100 else min)(self.ready, key=lambda warp: warp.warp_id)
+        self.ready.remove(chosen)
+        return chosen
+
+
+class _Unfair(Scheduler):
+    def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
+        super().__init__(launch, execute)
+        queue = _LastFirst(None)
+        queue.in_order = False
+        self.queues = Queues(launch, queue)
+
+
+def test_a_spin_is_no_hang_before_every_warp_has_had_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "Scheduler", _Unfair)
+    body = """
+    setp.eq.u32 p, warp, 0;
+    @p st.release.gpu.global.u32 [out+512], 7;
+    SPIN:
+    ld.acquire.gpu.global.u32 r2, [out+512];
+    setp.eq.u32 q, r2, 7;
+    @!q bra SPIN;
+    """
+    memory = np.zeros(129, np.uint32)
+    result = kernel(body + store("r2")).launch(grid=1, block=64, args=[memory], check="none")
+    assert result.diagnostics == ()
+    assert set(memory[:64].tolist()) == {7}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ptxlab import native
-from ptxlab.native import Function, Module, Value, address_of, vector
+from ptxlab.native import Function, Module, Value, _values, address_of, vector
+from ptxlab.numerics.ir.prepare import transposed
 
 I64 = ctypes.c_int64
 
@@ -151,3 +153,41 @@ def test_float_constants_are_rounded_to_their_type(number: float) -> None:
     compiled("ptr out", write, 0, "void")(address_of(out))
     assert out[:1].tobytes() == struct.pack("<d", number)
     assert out[1:].tobytes()[:4] == struct.pack("<f", min(number, 3e38))
+
+
+@pytest.mark.parametrize("has", ["has_byte_dot", "has_pair_byte_dot", ""])
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_products_of_bytes(lanes: int, has: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way of adding them, with the largest magnitudes whose neighbours' sums fit 16 bits."""
+    here = native.host()
+    if has and not getattr(here, has):
+        pytest.skip("this processor has no such instruction")
+    only = {name: name == has for name in ("has_byte_dot", "has_pair_byte_dot")}
+    monkeypatch.setattr(_values, "host", lambda: replace(here, **only))
+    rng = np.random.default_rng(lanes)
+    unsigned, signed = rng.integers(0, 128, 4 * lanes, np.uint8), rng.integers(-128, 128, 4 * lanes, np.int8)
+    unsigned[:4], signed[:4] = 127, -128
+    total = rng.integers(-1000, 1000, lanes, np.int32)
+    exact = total + (unsigned.astype(int) * signed).reshape(lanes, 4).sum(1)
+    type = vector("i32", lanes) if lanes > 1 else "i32"
+
+    def write(code: Function) -> None:
+        total, unsigned, signed = (parameter.load(type, align=1) for parameter in code.parameters)
+        code.parameters[0].store(total.add_byte_dot(unsigned, signed), align=1)
+
+    compiled("ptr total, ptr unsigned, ptr signed", write, 1, "void")(*map(address_of, (total, unsigned, signed)))
+    np.testing.assert_array_equal(total, exact)
+
+
+@pytest.mark.parametrize("size", [8, 16, 32])
+def test_transposition(size: int) -> None:
+    matrix = np.random.default_rng(size).integers(0, 1 << size, (16, 16)).astype(f"u{size // 8}")
+    found, type = np.zeros_like(matrix), vector(f"i{size}", 16)
+
+    def write(code: Function) -> None:
+        rows = transposed([code["source"].at(i, type).load(type, align=1) for i in range(16)])
+        for i, row in enumerate(rows):
+            code["target"].at(i, type).store(row, align=1)
+
+    compiled("ptr source, ptr target", write, 1, "void")(address_of(matrix), address_of(found))
+    np.testing.assert_array_equal(found, matrix.T)

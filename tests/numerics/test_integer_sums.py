@@ -111,6 +111,27 @@ def test_groups_whose_terms_are_truncated_or_not(kind: str, scale: str, block: i
             agree(*values, C, "e2m1", kind, scale_a=scales[0], scale_b=scales[1], scale=scale, block=block)
 
 
+@pytest.mark.parametrize("exponent", [-149, -140, -100, -40, 0])
+@pytest.mark.parametrize("scale", [-60, -40, 0, 40, 60])
+def test_accumulators_beside_groups_of_zeros(scale: int, exponent: int) -> None:
+    """A C without products stays as it is, however much smaller it is than the products of its neighbours."""
+    A, B = np.full((M, 64), 1.5), np.full((N, 64), -3.0)
+    A[1], B[2] = 0, 0
+    A[3, 16:] = 0
+    scales = {f"scale_{side}": np.full((rows, 2), 127 + scale, np.uint8) for side, rows in (("a", M), ("b", N))}
+    agree(A, B, np.full((M, N), -(2.0**exponent)), "e2m1", "mxf4", scale="ue8m0", block=32, **scales)
+
+
+@pytest.mark.parametrize("spread", [0, 1, 7, 8, 9, 12, 16])
+def test_scales_of_groups_as_integers(spread: int) -> None:
+    """The largest sums of groups, with scales of four bits that lie closer together or further apart than 32 bits allow."""
+    A, B = np.full((M, 64), 6.0), np.full((N, 64), -6.0)
+    scales = encode(np.array([1.875, 1.875 * 2.0**-spread, 1.875, 1.875]) * 2.0**8, "ue4m3", "rz")
+    given = {"scale_a": np.tile(scales, (M, 1)), "scale_b": np.tile(scales, (N, 1)), "scale": "ue4m3", "block": 16}
+    for c in (0.0, 1.0, -(2.0**20) - 1, 2.0**-12):
+        agree(A, B, np.full((M, N), c), "e2m1", "mxf4nvf4", **given)
+
+
 def test_terms_of_groups_that_cancel_but_for_their_last_bit() -> None:
     """1/4 * 80/64 - 1/4 * 81/64 = -2^-8: the difference is lost from the exponent on whose window does not reach so far."""
     A, B = np.zeros((M, 64)), np.zeros((N, 64))

@@ -81,6 +81,21 @@ def test_an_estimate_is_the_same_from_a_sample_of_the_grid() -> None:
     assert cycles(body, grid=300) == pytest.approx(cycles(body, grid=300, only=[(7, 0, 0)]), rel=0.01)  # type: ignore[arg-type]
 
 
+def test_memory_that_no_cta_accesses_does_not_fill_l2() -> None:
+    """64 CTAs read the first MB of an array of 64 MB, which is more than L2 keeps. Of a sample, nobody knows what the others access."""
+    text = HEAD + (
+        ".visible .entry k(.param .u64 a) { .reg .b32 %r<9>; .reg .b64 %rd<3>; .reg .pred %p; ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; "
+        "mad.wide.u32 %rd2, %r1, 16, %rd1; mov.u32 %r2, 0; AGAIN: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd2]; "
+        "add.u64 %rd2, %rd2, 16384; add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, 64; @%p bra AGAIN; ret; }"
+    )
+    launch = {"grid": 64, "args": [np.zeros(1 << 24, np.uint32)], "block": 1024, "check": "none", "profile": True}
+    whole = ptxlab.loads(text).kernel().launch(**launch).profile
+    assert (whole.footprint.read, whole.footprint.reuse) == (1 << 20, 64)
+    assert whole.estimate.position.dram_bytes == 0
+    sample = ptxlab.loads(text).kernel().launch(only=[(7, 0, 0)], **launch).profile
+    assert sample.estimate.position.dram_bytes == 1 << 26
+
+
 SHOWN = (
     "add/1024.w4.s3",
     "transpose_f16/64x64.w4.s3",

@@ -14,6 +14,7 @@ import pytest
 import ptxlab
 from ptxlab.profile.model.path import Span
 from ptxlab.view import report_page
+from tests.machine.product_kernels import WARPGROUP
 from tests.view import webdriver_helpers as webdriver
 
 TEXT = """.version 8.0
@@ -136,6 +137,61 @@ def test_the_critical_path_is_the_first_row_of_the_timeline(page: Any, profile: 
     assert steps == [[round(span.begin, 1), round(span.end, 1)] for span in profile.estimate.path]
 
 
+def test_a_table_of_arrays(page: Any) -> None:
+    """128 threads store 4 bytes each, next to each other."""
+    cells = "return [...document.querySelectorAll('#arrays tr')].map(row => [...row.children].map(cell => cell.textContent))"
+    heading, row = page().run(cells)
+    assert heading[:4] == ["array", "bytes", "bytes read", "bytes written"]
+    assert row == ["out", "512", "", "512", "", ""]
+
+
+@pytest.fixture
+def tiles(browsers: Any, tmp_path: Path) -> Any:
+    """The page of a wgmma kernel: two copies bring tiles of 2048 and 256 bytes, which the product reads."""
+    args = [np.ones((64, 16), np.float16), np.ones((8, 16), np.float16), np.zeros((128, 4), np.float32)]
+    found = ptxlab.loads(WARPGROUP, file="work.ptx").kernel().launch(block=128, args=args, check="none", profile=True).profile
+    path = tmp_path / "tiles.html"
+    path.write_text(report_page([(found, ())]), encoding="utf-8")
+    browsers[False].open(path.as_uri())
+    return browsers[False], found
+
+
+def test_memory_over_time_shows_what_is_held(tiles: Any) -> None:
+    browser, found = tiles
+    assert browser.run("return MEMORY.rows") == ["CTA 0 shared memory"]
+    shown = browser.run("return MEMORY.held.map(span => [span[1], span[2], span[7]])")
+    assert shown == [[each.first, each.end, round(each.until, 1)] for each in found.estimate.memory]
+    assert sorted(end - first for first, end, _ in shown) == [256, 2048]
+
+
+def test_memory_over_time_zooms_with_the_timeline_and_selects_lines(tiles: Any) -> None:
+    browser, found = tiles
+    tile = max(found.estimate.memory, key=lambda each: each.end - each.first)
+    pixel = "[...document.getElementById('places').getContext('2d').getImageData(x * s, y * s, 1, 1).data]"
+    place = f"""
+      const box = places.getBoundingClientRect(), s = window.devicePixelRatio || 1;
+      const time = {(tile.written + tile.until) / 2}, at = {(tile.first + tile.end) / 2};
+      const x = LABEL + (box.width - LABEL) * (time - view.from) / (view.to - view.from);
+      const y = 4 + (PLACE - 12) * at / MEMORY.sizes[0];
+    """
+    event = "{deltaY: -100, clientX: box.left + x, clientY: box.top + y, cancelable: true, bubbles: true}"
+    assert sum(browser.run(f"{place} return {pixel}")[:3]) < 3 * 250
+    browser.run(f"{place} places.dispatchEvent(new WheelEvent('wheel', {event}))")
+    assert browser.run("return view.to - view.from") == pytest.approx(browser.run("return end") * 0.8)
+    assert sum(browser.run(f"{place} return {pixel}")[:3]) < 3 * 250
+    browser.run(f"{place} places.dispatchEvent(new PointerEvent('pointermove', {event}))")
+    line = WARPGROUP.splitlines().index(next(text for text in WARPGROUP.splitlines() if "], 2048, [full]" in text)) + 1
+    said = browser.run("return document.getElementById('held-hover').textContent")
+    assert said.startswith(f"CTA 0 shared memory: bytes {tile.first} to {tile.end - 1}, TMA, line {line}, written from ")
+    browser.run(f"{place} places.dispatchEvent(new PointerEvent('pointerdown', {event}))")
+    browser.run(f"{place} places.dispatchEvent(new PointerEvent('pointerup', {event}))")
+    assert browser.run("return document.querySelector('#ptx tr.selected').firstChild.textContent") == str(line)
+
+
+def test_a_page_without_shared_memory_shows_no_picture_of_it(page: Any) -> None:
+    assert page().run("return document.getElementById('held').hidden")
+
+
 def test_a_menu_shows_the_other_launches(profile: Any, browsers: Any, tmp_path: Path) -> None:
     other = replace(profile, kernel="other")
     path = tmp_path / "two.html"
@@ -153,6 +209,7 @@ def test_a_menu_shows_the_other_launches(profile: Any, browsers: Any, tmp_path: 
     assert browser.run("return document.getElementById('launches').selectedIndex") == 1
 
 
+@pytest.mark.sweep
 def test_a_page_of_50_megabytes_stays_usable(profile: Any, browsers: Any, tmp_path: Path) -> None:
     many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(1_850_000))
     large = replace(profile)

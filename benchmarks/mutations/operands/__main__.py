@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ..judge import Unsound
+from ptxlab.campaign import executors
+
 from ..kernels import kernels
-from .judge import UNTYPED, Verdict, judge
-from .taken import products
+from .judge import UNTYPED, Verdict, judge_kernel
 
 _STATES = ("harmless", "warned", "survived", "reported")
 
@@ -25,24 +25,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutations.operands", description=__doc__)
     parser.add_argument("kernels", nargs="*", help="names of kernels, or how they begin (cute_, cuda_, sm90_); default: all")
     parser.add_argument("--operator", help="only mutants of this operator")
+    parser.add_argument("--executor", help="what judges the kernels, as of `ptxlab campaign`: processes, processes:N, dask:ADDRESS, ...")
     parser.add_argument("--output", type=Path, help="write all verdicts to this file after each kernel, as JSON")
     options = parser.parse_args()
+    if options.executor and options.executor.startswith("threads"):
+        parser.error("a kernel is judged with other programs in place of its own, which threads would share: name processes")
     makers, skipped = kernels()
-    chosen = {name: make for name, make in makers.items() if not options.kernels or name.startswith(tuple(options.kernels))}
+    chosen = [name for name in makers if not options.kernels or name.startswith(tuple(options.kernels))]
+    found: dict[str, list[Verdict]] = {name: [] for name in chosen}
     verdicts: list[Verdict] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("kernels", total=len(chosen))
-        for name, make in chosen.items():
-            progress.update(task, description=name)
-            made = make()
-            launch = next(iter(made.launches.values()))
-            kernel = getattr(launch, "kernel", made.kernel)
-            try:
-                if products(kernel.program):
-                    verdicts += judge(name, kernel, launch, lambda mutant: options.operator in (None, mutant.operator))
-            except Unsound as unsound:
-                skipped[name] = str(unsound)
-            progress.advance(task)
+        calls = ((name, options.operator) for name in chosen)
+        for name, found[name], unsound in executors(options.executor).results(judge_kernel, calls):
+            verdicts = [verdict for of_kernel in found.values() for verdict in of_kernel]
+            skipped |= unsound
+            progress.update(task, advance=1, description=name)
             if options.output is not None:
                 options.output.write_text(json.dumps([_entry(v) for v in verdicts], indent=1))
     out = Console()

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptxlab.engine import Executable
+from ptxlab.engine.program import Program
 
 from ..inputs import arrays_of
 from ..judge import BUDGET, Unsound
 from ..judge import CHECKS as SYNCHRONISATION
+from ..kernels import kernels
 from .mutants import Mutant, mutants
-from .taken import record
+from .taken import products, record
 
-__all__ = ["CHECKS", "UNTYPED", "Verdict", "judge"]
+__all__ = ["CHECKS", "UNTYPED", "Verdict", "judge", "judge_kernel"]
 
 UNTYPED = "type of integers"
 """Element types where the array is one of bytes, so that nothing says which type they have."""
@@ -73,3 +75,22 @@ def _verdict(name: str, mutant: Mutant, result: Any, found: dict[str, bytes], so
     state = ("warned" if same else "reported") if listed else "harmless" if same else "survived"
     proposed = any(re.search(mutant.proposal, d.fix) is not None for d in listed)
     return Verdict(name, mutant, state, codes, proposed, fixes)
+
+
+def judge_kernel(name: str, operator: str | None) -> tuple[str, list[Verdict], dict[str, str]]:
+    """Judge the mutants of a kernel by its name: verdicts that can be sent to another process, and why the kernel was left out."""
+    makers, _ = kernels()
+    made = makers[name]()
+    launch = next(iter(made.launches.values()))
+    kernel = getattr(launch, "kernel", made.kernel)
+    if not products(kernel.program):
+        return name, [], {}
+    try:
+        found = list(judge(name, kernel, launch, lambda mutant: operator in (None, mutant.operator)))
+    except Unsound as unsound:
+        return name, [], {name: str(unsound)}
+    return name, [replace(each, mutant=replace(each.mutant, of=_made)) for each in found], {}
+
+
+def _made(program: Program) -> Program:
+    raise AssertionError("the mutant has been judged")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["ExecutorError", "Executors", "executors"]
 
+T = TypeVar("T")
 _NAMES = "processes, processes:N, threads:N, dask, dask:ADDRESS, or MODULE:FUNCTION"
 _IN_FLIGHT = 64
 
@@ -35,6 +36,23 @@ class Executors:
 
     make: Callable[[], Executor]
     in_flight: int = _IN_FLIGHT
+
+    def results(self, function: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """Call a function of a module with each of some arguments; yield what it returns, as the calls end.
+
+        Examples
+        --------
+        >>> sorted(executors("threads:2").results(max, [(1, 2), (5, 3)]))
+        [2, 5]
+        """
+        with self.make() as executor:
+            running: set[Future[T]] = set()
+            for arguments in calls:
+                running.add(executor.submit(function, *arguments))
+                while len(running) >= self.in_flight:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            yield from (future.result() for future in as_completed(running))
 
 
 class InThisProcess(Executor):

@@ -15,7 +15,7 @@ import click
 
 from ptxlab.campaign.launchable import read_launchable
 from ptxlab.cli._output import JSON, findings, launch_options, refusing
-from ptxlab.debug import Answer, Console, DebugError, Session
+from ptxlab.debug import BREAKPOINT, Answer, Console, DebugError, Session, calls_breakpoint
 from ptxlab.diagnostics import Diagnostic, render_report
 from ptxlab.machine import Kernel, Replay, Result
 from ptxlab.machine.launch.options import LaunchOptions
@@ -24,8 +24,6 @@ __all__ = ["LaunchDebugger", "debug"]
 
 _PROMPT = "(ptxlab) "
 _EXPECTATION = "G105"
-BREAKPOINT = "pmevent"
-"""The instruction that ``breakpoint()`` in a kernel becomes."""
 
 
 @click.command()
@@ -141,7 +139,7 @@ class LaunchDebugger:
 
     def stops_in(self, kernel: Kernel) -> bool:
         """Whether a kernel calls ``breakpoint()``."""
-        return any(op.opcode == BREAKPOINT for op in kernel.program.ops)
+        return calls_breakpoint(kernel.program.ops)
 
     def ask(self, *arguments: object, **named: object) -> None:
         """Debug the next launch: what ``breakpoint()`` does."""

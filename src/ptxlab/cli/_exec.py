@@ -18,14 +18,11 @@ from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
 from ptxlab.cli._output import FILE_WIDTH, ProgressLine, emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
-from ptxlab.interop import frameworks
-from ptxlab.interop.cute import process as cute
+from ptxlab.interop.frameworks import prepared
 from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.profiles import KeptProfile
 from ptxlab.interop.programs import run_program
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site, replace_attribute
-from ptxlab.interop.torch import install as install_torch
-from ptxlab.interop.triton import process as triton
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
@@ -186,15 +183,11 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
         with refusing(None, err=True):
             return run_program(Path(script), arguments, session)
     driver = _driver(session)
-    program_ended = cute.install_on_import()
-    triton.install_on_import()
-    frameworks.install_on_import()
-    if "torch" not in sys.modules:  # it asks for devices while it is imported
-        install_torch()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
-        runpy.run_path(script, run_name="__main__")
+        with prepared():
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
@@ -218,7 +211,6 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
             return 1  # the error of the driver after a launch that was ended, of which there is a finding
         return _traceback(error)
     finally:
-        program_ended()
         if driver is not None:
             driver.finish()
     return 0

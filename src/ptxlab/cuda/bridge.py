@@ -25,11 +25,14 @@ from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
 from ptxlab.machine import Device, Kernel, KernelError, Module, Result
+from ptxlab.native import BoundedCache
 
 __all__ = ["Bridge", "Host", "core_table"]
 
 _GRID_WORKSPACE = 16
 """Bytes that a cooperative launch has for barriers of its grid."""
+_TENSOR_MAPS = BoundedCache[tuple[str, bytes], bytes](1024)
+"""By the device and the arguments: programs encode the same tensor maps for each launch."""
 SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILED, NOT_SUPPORTED, UNKNOWN = 0, 1, 500, 719, 801, 999
 
 
@@ -262,6 +265,12 @@ class Bridge:
     def encode_tensor_map(self, request: Any, target: int) -> int:
         """Check and encode a tensor map."""
         r = request[0]
+        device = self.devices[0].target or "sm_90a"
+        key = device, bytes(r)
+        known = _TENSOR_MAPS.get(key)
+        if known is not None:
+            ctypes.memmove(target, known, len(known))
+            return SUCCESS
         rank = r.rank
         fields: dict[str, Any] = {
             "data_type": r.type,
@@ -281,11 +290,12 @@ class Bridge:
         else:
             fields["box"] = r.box[:rank]
         try:
-            raw = encode_tensor_map(**fields, target=self.devices[0].target or "sm_90a")
+            raw = encode_tensor_map(**fields, target=device)
         except PtxlabError as error:
             self._note(error.diagnostics)
             # Much host code ends the process where the driver refuses.
             return SUCCESS if self.host().settings.conceals_refusals else INVALID_VALUE
+        _TENSOR_MAPS[key] = raw
         ctypes.memmove(target, raw, len(raw))
         return SUCCESS
 

@@ -11,9 +11,10 @@ from ptxlab.debug._points import Choice, DebugError, Event, Position
 from ptxlab.debug._registers import RegisterValues
 from ptxlab.debug._report import Stop, WatchHit
 from ptxlab.debug._session import Session
-from ptxlab.debug._stops import Breakpoint, Watchpoint
+from ptxlab.debug._stops import BREAKPOINT, Breakpoint, Watchpoint, calls_breakpoint
 
 __all__ = [
+    "BREAKPOINT",
     "COMMANDS",
     "Answer",
     "Breakpoint",
@@ -32,4 +33,5 @@ __all__ = [
     "Stop",
     "WatchHit",
     "Watchpoint",
+    "calls_breakpoint",
 ]

@@ -120,6 +120,8 @@ def _break(session: Session, words: list[str]) -> Answer:
     if rest[-2:-1] == ["hits"]:
         hits = _number(rest[-1])
         rest = rest[:-2]
+    while kind == "instruction" and rest and rest[0].isdecimal():  # constant operands
+        where = f"{where} {rest.pop(0)}"
     if rest and rest[0] != "if":
         raise refuse("G101", f"after the place follows if or hits, not {rest[0]!r}")
     made = session.break_at(kind, where, " ".join(rest[1:]) or None, hits)

@@ -198,7 +198,7 @@ def digest(execution: Execution) -> str:
 
 
 def _add_cta(found: Any, add: Any, cta: CtaState) -> None:
-    add(cta.ctaid, cta.live_threads, cta.tensor.allocations_of(cta), cta.group.barrier.arrived, cta.group.barrier.phase)
+    add(cta.ctaid, cta.live_threads, cta.tensor.allocations_of(cta), cta.group.barrier.phase, cta.group.barrier.state())
     found.update(cta.shared.data)
     for start, columns in cta.tensor.allocations_of(cta):
         found.update(cta.tensor.words[start : start + columns].data)

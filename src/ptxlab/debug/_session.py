@@ -148,7 +148,7 @@ class Session(Views):
         Parameters
         ----------
         kind, where : ``"line"`` and a line of the PTX text, ``"source"`` and ``file:line``, ``"function"`` and its name,
-            ``"instruction"`` and how an opcode begins, ``"finding"`` and how a code begins
+            ``"instruction"`` and how an opcode begins, with constant operands if it is to have them, ``"finding"`` and how a code begins
         condition : an expression over registers and special registers, which must be true in an executing lane
         hits : stop when it is hit for this time since the start of the launch, and later
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -16,6 +16,7 @@ from ptxlab.debug._memory import memory_bytes, shared_offset, tensor_words
 from ptxlab.debug._points import Author, Change, DebugError, Event, Point, refuse
 from ptxlab.debug._registers import one_register, special_values
 from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.operands import Const
 from ptxlab.ptx import SourceMap
 
 if TYPE_CHECKING:
@@ -24,9 +25,23 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["KINDS", "Breakpoint", "Stops", "Watchpoint", "read_value"]
+__all__ = ["BREAKPOINT", "KINDS", "Breakpoint", "Stops", "Watchpoint", "calls_breakpoint", "read_value"]
 
 KINDS = ("line", "source", "function", "instruction", "finding")
+BREAKPOINT = "pmevent 15"
+"""The instruction that ``breakpoint()`` in a kernel becomes: it has no effect on values, and stays where the kernel makes the call."""
+
+
+def calls_breakpoint(ops: Iterable[Op]) -> bool:
+    """Whether a kernel calls ``breakpoint()``."""
+    return any(_is_instruction(op, BREAKPOINT) for op in ops)
+
+
+def _is_instruction(op: Op, wanted: str) -> bool:
+    """Whether the opcode begins so; constants behind it are those of the instruction."""
+    opcode, *constants = wanted.split()
+    given = [str(operand.value) for operand in op.operands if isinstance(operand, Const)]
+    return (op.opcode == opcode or op.opcode.startswith(opcode + ".")) and given[: len(constants)] == constants
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +52,7 @@ class Breakpoint:
     ----------
     number : counted from 1, together with the watchpoints
     kind, where : ``"line"`` of the PTX text, ``"source"`` (``file:line``), ``"function"`` (its name), ``"instruction"`` (how its opcode
-        begins: ``tcgen05.mma``), ``"finding"`` (how its code begins: ``M4``)
+        begins: ``tcgen05.mma``, and constant operands: ``pmevent 15``), ``"finding"`` (how its code begins: ``M4``)
     condition : must be true in one of the executing lanes
     hits : it stops only when it is hit for this time since the start of the launch, or later
     enabled : whether it stops at all
@@ -184,7 +199,7 @@ class Stops:
         if each.kind == "line":
             return each.where == str(op.line)
         if each.kind == "instruction":
-            return op.opcode == each.where or op.opcode.startswith(each.where + ".")
+            return _is_instruction(op, each.where)
         before = ops[op.index - 1] if op.index else None
         if each.kind == "function":
             here = [name for name, _ in op.calls]

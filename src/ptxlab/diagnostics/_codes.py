@@ -246,6 +246,7 @@ _CODES = (
     CodeInfo("O106", "warning", "elements of D that are used as another type", "Instruction descriptor"),
     CodeInfo("O107", "warning", "rows of a tile that no instruction multiplies, though D is read with them", "Instruction descriptor"),
     CodeInfo("O108", "warning", "scale factors or metadata that are those of another k", "Scale Factor A ID"),
+    CodeInfo("O109", "warning", "elements of D that are stored as if another shape had loaded them", "Data Movement Shape"),
     CodeInfo("D721", "error", "a tensor map at an address that is not aligned", "Tensor-map"),
     CodeInfo("D722", "error", "the tensor map is not valid", "Tensor-map"),
     CodeInfo("D723", "error", "the tensor map has another rank or mode than the instruction", _TENSOR),

@@ -7,7 +7,7 @@ from functools import cached_property
 from lsprotocol import types
 
 from ptxlab import ptx
-from ptxlab.check import lint_module
+from ptxlab.check import Followed, lint_module
 from ptxlab.diagnostics import Diagnostic, PtxlabError
 from ptxlab.editor._positions import Positions
 from ptxlab.editor._structure import Definition, Statement, Structure, read_structure
@@ -23,10 +23,11 @@ _SEVERITIES = {
 
 
 class Document:
-    """A text that does not change; each edit makes a new one."""
+    """A text that does not change; each edit makes a new one, which knows what has been found in the kernels of the one ``before``."""
 
-    def __init__(self, text: str, file: str = "<ptx>", encoding: str = "utf-16") -> None:
+    def __init__(self, text: str, file: str = "<ptx>", encoding: str = "utf-16", before: Document | None = None) -> None:
         self.text = text
+        self.followed: Followed = Followed() if before is None else before.followed
         self.file = file
         self.positions = Positions(text, encoding)
 
@@ -48,7 +49,7 @@ class Document:
     @cached_property
     def findings(self) -> list[Diagnostic]:
         """What the linter finds."""
-        return lint_module(self.text, self.file, None, None)
+        return lint_module(self.text, self.file, None, None, followed=self.followed)
 
     @cached_property
     def source_map(self) -> ptx.SourceMap | None:

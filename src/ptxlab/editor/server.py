@@ -36,7 +36,7 @@ class PtxServer(LanguageServer):
         text, known = opened.source, self._documents.get(uri)
         if known is None or known.text != text:
             encoding = types.PositionEncodingKind(self.workspace.position_encoding or types.PositionEncodingKind.Utf16)
-            known = self._documents[uri] = Document(text, opened.path or uri, encoding.value)
+            known = self._documents[uri] = Document(text, opened.path or uri, encoding.value, known)
         return known
 
     def documents(self) -> list[tuple[str, Document]]:

@@ -71,6 +71,12 @@ class UndefinedBounds:
         type = self.x.type(result)
         return Shadowed(result, some if type == "i1" else self.x.select(some, self.ones(type), self.zeros(type)))
 
+    def _whole(self, name: str, *given: Any) -> Shadowed:
+        """A function of values all of whose bits depend on all bits of the operands; what follows the operands is passed on."""
+        operands = [each for each in given if isinstance(each, Shadowed)]
+        result = getattr(self.x, name)(*(each.value if isinstance(each, Shadowed) else each for each in given))
+        return self._all_or_nothing(result, *operands)
+
     def _union(self, a: Shadowed, b: Shadowed) -> Value | None:
         if a.undefined is None or b.undefined is None:
             return b.undefined if a.undefined is None else a.undefined
@@ -220,33 +226,3 @@ class UndefinedBounds:
             return x.and_(x.and_(low_bits, self._is_positive(least)), x.sle(most, mask))
 
         return self._moved_range(a, result, lambda each: each, inside)
-
-    def _magnitudes(self, a: Shadowed) -> tuple[Value, Value]:
-        """The float of the smallest and that of the largest magnitude, with a sign of 0 and of 1 where it is undefined."""
-        if a.undefined is None:
-            return a.value, a.value
-        type = self.x.type(a.value)
-        low, high = self._bounds(Shadowed(self._integer(a), a.undefined))
-        return self.x.bitcast(low, type), self.x.bitcast(high, type)
-
-    def _float_bounds(self, a: Shadowed) -> tuple[Value, Value]:
-        """The smallest and the largest float."""
-        if a.undefined is None:
-            return a.value, a.value
-        x, type = self.x, self.x.type(a.value)
-        integer = x.type(a.undefined)
-        sign = x.const(1 << int(integer[1:]) - 1, integer)
-        low, high = self._bounds(Shadowed(self._integer(a), a.undefined))
-        zero = self.zeros(integer)
-        # Of a negative float the largest magnitude is the smallest float.
-        negative = x.ne(x.and_(low, sign), zero)
-        smallest = x.select(x.ne(x.and_(high, sign), zero), high, low)
-        largest = x.select(negative, low, x.and_(high, x.not_(sign)))
-        return x.bitcast(smallest, type), x.bitcast(largest, type)
-
-    def _may_be_negative(self, a: Shadowed) -> Value:
-        """The lanes in which the sign bit is 1 or undefined."""
-        x, bits = self.x, self._integer(a)
-        type = x.type(bits)
-        set_ = bits if a.undefined is None else x.or_(bits, a.undefined)
-        return x.ne(x.and_(set_, x.const(1 << int(type[1:]) - 1, type)), self.zeros(type))

@@ -139,9 +139,16 @@ class Word(IntEnum):
 
     It gives the host address, 0 if the memory cannot be written. 0 if there is no such function.
     """
+    FOOTPRINT = 58
+    """in, of counted programs: address of what says which sectors of device memory the CTA has accessed (`support.footprint`)"""
+    TENSOR_SOURCES = 59
+    """in: address of uint64[512][128] by column and lane; 0 if it is not recorded
+
+    The same as `COPIED` for the cells of the CTA's tensor memory that tcgen05.st has written.
+    """
 
 
-WORDS = 58
+WORDS = 60
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1

@@ -14,6 +14,7 @@ from ptxlab.isa.operands import Op
 
 __all__ = [
     "HOW_SHIFT",
+    "SOURCE_ROW",
     "UNWRITTEN_REGISTER",
     "BasicBlock",
     "LoadedValues",
@@ -29,6 +30,8 @@ UNWRITTEN_REGISTER = 1 << 31
 """An origin of undefined bits is the index of an op plus one (a load whose guard is false), or this plus the number of a register."""
 
 
+SOURCE_ROW = 256
+"""Bytes of a row in the frame with an address for each lane."""
 HOW_SHIFT = 28
 """Where `Observed` stands in `Word.OBSERVE_OP`, above the index of the op."""
 
@@ -124,7 +127,7 @@ class SharedLayout:
 
 
 class LoadedWord(NamedTuple):
-    """A word that a load from global memory has read: the index of the load, and the byte in what it reads."""
+    """A word that a load has read: the index of the load, and the byte in what it reads."""
 
     load: int
     byte: int
@@ -132,18 +135,32 @@ class LoadedWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedValues:
-    """Which stores write what has been loaded, as it is, to shared memory.
+    """Which stores write what has been loaded, as it is, to shared or tensor memory, and which matrices in registers have been loaded.
 
     Attributes
     ----------
     stores : by the index of a store the words that it writes; None for one that is computed
-    rows : by the index of a load the frame offset of uint64[32] with the addresses at which the lanes have read last
+    cells : by the index of a store to tensor memory the same; all such stores, if one of them writes what has been loaded
+    matrices : by the index of a product the words of its matrices in registers, by the names of the operands
+    results : by the index of a store to global memory the words of tcgen05.ld that it writes as they are; all of them are such words
+    rows : by the index of a load, or of a store of results, the frame offset of uint64[32] with the addresses that the lanes have accessed
+        last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last
+    shared : the loads from shared memory
     zeros : the loads whose registers are zero in lanes that do not execute them
     """
 
     stores: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
+    cells: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
+    matrices: dict[int, dict[str, tuple[LoadedWord | None, ...]]] = field(default_factory=dict)
+    results: dict[int, tuple[LoadedWord, ...]] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
+    shared: frozenset[int] = frozenset()
     zeros: frozenset[int] = frozenset()
+
+    def noted(self, word: LoadedWord) -> tuple[int, int]:
+        """The frame offset of the row that says from where lanes have loaded a word, and what is added to the addresses there."""
+        row = self.rows[word.load]
+        return (row + SOURCE_ROW * word.byte // 4, 0) if word.load in self.shared else (row, word.byte)
 
 
 @dataclass(slots=True)
@@ -207,7 +224,7 @@ class Program:
         return replace(self, registers=registers, digest=self.digest and self.digest + " untracked")
 
     def unfollowed(self) -> Program:
-        """The same program, whose stores do not note from where their values have been loaded."""
+        """The same program, which does not note from where values have been loaded."""
         return replace(self, loaded=LoadedValues(), digest=self.digest and self.digest + " unfollowed")
 
     def recording(self) -> Program:

@@ -4,25 +4,26 @@ The meaning of an instruction is written once, over the vocabulary of `ptxlab.is
 and evaluates the same function on pairs: a value, and a mask in which 1 stands for an undefined bit. A bit that it calls defined has the
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
-may have, and so high products; between the lowest and the highest bit that may change for other products; all bits for division; for
-floating point all bits but the sign of what is computed from operands without a sign. Integers that are computed from such bits have a
-range besides (`Range`), by which comparisons are decided.
+may have, and so high products, minima and maxima; between the lowest and the highest bit that may change for other products; all bits for
+division; for floating point all bits but signs that those of the operands decide, and NaNs (`UndefinedFloats`). Integers that are computed
+from such bits have a range besides (`Range`), by which comparisons are decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache, reduce
 from typing import Any, TypeVar
 
-from ptxlab.engine._undefined_bounds import INTEGER, Range, Shadowed, UndefinedBounds, Value, Vocabulary
+from ptxlab.engine._undefined_bounds import INTEGER, Range, Shadowed, Value, Vocabulary
+from ptxlab.engine._undefined_floats import UndefinedFloats
 
-__all__ = ["Range", "ShadowVocabulary", "Shadowed"]
+__all__ = ["Range", "ShadowVocabulary", "Shadowed", "operands_once"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ShadowVocabulary(UndefinedBounds):
+class ShadowVocabulary(UndefinedFloats):
     """The vocabulary over `Shadowed` values; ``x`` is the vocabulary of their parts."""
 
     # ---------------------------------------------------------------------------------------------------- constants, types
@@ -86,7 +87,7 @@ class ShadowVocabulary(UndefinedBounds):
     def sub(self, a: Shadowed, b: Shadowed) -> Shadowed:
         x, either = self.x, self._union(a, b)
         difference = x.sub(a.value, b.value)
-        if either is None:
+        if either is None or a is b:
             return Shadowed(difference, None)
         (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
         result = Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
@@ -136,6 +137,32 @@ class ShadowVocabulary(UndefinedBounds):
         first, *others = (x.smulhi(row, column) for row in rows for column in columns)
         return self._between(result, first, x.xor(first, reduce(x.or_, (x.xor(first, each) for each in others))))
 
+    def _extreme(self, name: str, a: Shadowed, b: Shadowed) -> Shadowed:
+        """It grows with both operands, and has the bits in which they agree."""
+        x, choose = self.x, getattr(self.x, name)
+        result, either = choose(a.value, b.value), self._union(a, b)
+        if either is None:
+            return Shadowed(result, None)
+        (low_a, high_a), (low_b, high_b) = (self._signed_range(e) if name[0] == "s" else self._unsigned_range(e) for e in (a, b))
+        low, high = choose(low_a, low_b), choose(high_a, high_b)
+        differ = x.or_(either, x.xor(a.value, b.value))
+        extreme = Shadowed(result, x.and_(differ, self._between(result, low, high).undefined))
+        if name[0] == "s":
+            return self._ranged(extreme, lambda: (low, high))
+        return self._ranged(extreme, cache(lambda: self._within(self._is_positive(x.xor(low, high)), low, high, extreme)))
+
+    def smin(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("smin", a, b)
+
+    def smax(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("smax", a, b)
+
+    def umin(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("umin", a, b)
+
+    def umax(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._extreme("umax", a, b)
+
     def neg(self, a: Shadowed) -> Shadowed:
         difference = self.sub(self.const(0, self.type(a)), a)
         return Shadowed(self.x.neg(a.value), difference.undefined, difference.range)
@@ -161,7 +188,16 @@ class ShadowVocabulary(UndefinedBounds):
         return Shadowed(x.or_(a.value, b.value), either)
 
     def xor(self, a: Shadowed, b: Shadowed) -> Shadowed:
-        return Shadowed(self.x.xor(a.value, b.value), self._union(a, b))
+        return Shadowed(self.x.xor(a.value, b.value), None if a is b else self._union(a, b))
+
+    def signed_as(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        if a.undefined is None:
+            return a
+        x, type = self.x, self.x.type(a.value)
+        sign = x.const(1 << int(type[1:]) - 1, type)
+        others = x.not_(sign)
+        value = x.or_(x.and_(a.value, others), x.and_(b.value, sign))  # it differs from a only where it is not used
+        return Shadowed(value, x.and_(a.undefined, x.or_(others, self.mask(b))))
 
     def not_(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.not_(a.value), a.undefined)
@@ -272,46 +308,11 @@ class ShadowVocabulary(UndefinedBounds):
             return result
         return self._ranged(result, self._chosen_range(condition, a, b))
 
-    # --------------------------------------------------------------------------------------------- comparison of floats
-
-    def flt(self, a: Shadowed, b: Shadowed) -> Shadowed:
-        return self._float_order("flt", a, b)
-
-    def fle(self, a: Shadowed, b: Shadowed) -> Shadowed:
-        return self._float_order("fle", a, b)
-
-    def _float_order(self, name: str, a: Shadowed, b: Shadowed) -> Shadowed:
-        x, compare = self.x, getattr(self.x, name)
-        result = compare(a.value, b.value)
-        some = self._any(a, b)
-        if some is None:
-            return Shadowed(result, None)
-        (low_a, high_a), (low_b, high_b) = self._float_bounds(a), self._float_bounds(b)
-        nan = x.or_(x.isnan(self._magnitudes(a)[1]), x.isnan(self._magnitudes(b)[1]))
-        return Shadowed(result, x.and_(some, x.or_(nan, x.xor(compare(low_a, high_b), compare(high_a, low_b)))))
-
-    def isnan(self, a: Shadowed) -> Shadowed:
-        """The magnitude decides."""
-        result = self.x.isnan(a.value)
-        if a.undefined is None:
-            return Shadowed(result, None)
-        low, high = self._magnitudes(a)
-        return Shadowed(result, self.x.xor(self.x.isnan(low), self.x.isnan(high)))
-
     def subnormal_or_nan(self, a: Shadowed) -> Shadowed:
         size = self.fabs(a)
         nonzero = self.ne(self.bitcast(size, "i32"), self.const(0, "i32"))
         subnormal = self.and_(self.flt(size, self.const(2.0**-126, "f32")), nonzero)
         return Shadowed(self.x.subnormal_or_nan(a.value), self.or_(self.isnan(a), subnormal).undefined)
-
-    def fneg(self, a: Shadowed) -> Shadowed:
-        return Shadowed(self.x.fneg(a.value), a.undefined)
-
-    def fabs(self, a: Shadowed) -> Shadowed:
-        if a.undefined is None:
-            return Shadowed(self.x.fabs(a.value), None)
-        type = self.x.type(a.undefined)
-        return Shadowed(self.x.fabs(a.value), self.x.and_(a.undefined, self.x.const((1 << int(type[1:]) - 1) - 1, type)))
 
     # ------------------------------------------------------------------------------------------------- functions as a whole
 
@@ -359,6 +360,15 @@ class ShadowVocabulary(UndefinedBounds):
         return _paired(result, self.x.call(_shadow_of(function, partly), *values, *masks))
 
 
+def operands_once(operands: Iterable[Any], types: Iterable[str], given: Iterable[Any]) -> list[Any]:
+    """The same value for operands that name the same register as the same type: of a square and of a difference more is known."""
+    seen: dict[Any, Any] = {}
+    return [
+        seen.setdefault((operand, type), value) if isinstance(value, Shadowed) else value
+        for operand, type, value in zip(operands, types, given, strict=True)
+    ]
+
+
 def _as(x: Vocabulary, a: Value, type: str) -> Value:
     """An integer mask that has been given the type of the elements."""
     return a if x.type(a) == type else x.bitcast(a, type)
@@ -388,32 +398,10 @@ def _everything(name: str) -> Callable[..., Shadowed]:
     """A function of values all of whose bits depend on all bits of the operands; what follows the operands is passed on."""
 
     def evaluate(self: ShadowVocabulary, *given: Any) -> Shadowed:
-        operands = [each for each in given if isinstance(each, Shadowed)]
-        result = getattr(self.x, name)(*(each.value if isinstance(each, Shadowed) else each for each in given))
-        return self._all_or_nothing(result, *operands)
+        return self._whole(name, *given)
 
     return evaluate
 
 
-def _of_floats(name: str) -> Callable[..., Shadowed]:
-    """A function of floats all of whose bits depend on all bits of the operands, but the sign: if no operand is negative, neither is it."""
-    whole = _everything(name)
-
-    def evaluate(self: ShadowVocabulary, *given: Any) -> Shadowed:
-        x, result = self.x, whole(self, *given)
-        if result.undefined is None:
-            return result
-        type = x.type(result.undefined)
-        # The processor's NaN of an undefined product may have a sign, which the callers replace.
-        operands = (Shadowed(result.value, None), *(each for each in given if isinstance(each, Shadowed)))
-        negative = reduce(x.or_, map(self._may_be_negative, operands))
-        unsigned = x.const((1 << int(type[1:]) - 1) - 1, type)
-        return Shadowed(result.value, x.and_(result.undefined, x.select(negative, self.ones(type), unsigned)))
-
-    return evaluate
-
-
-for _name in ("dot", "udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
+for _name in ("dot", "udiv", "urem", "sdiv", "srem", "sitof", "uitof", "ftosi", "ftoui"):
     setattr(ShadowVocabulary, _name, _everything(_name))
-for _name in ("fadd", "fmul", "fdiv", "fma", "fsqrt", "fround", "fext", "fnarrow", "half_to_f32", "f32_to_half"):
-    setattr(ShadowVocabulary, _name, _of_floats(_name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
 from math import prod
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Tensor", "dlpack_view"]
+__all__ = ["DeviceArray", "dlpack_view", "strided_view"]
 
+_CUDA, _UNSIGNED = 2, 1
 _HOST = (1, 3)
 """Devices whose memory the computer addresses: its own, and what it has pinned for CUDA."""
 _COMPLEX, _BOOL = 5, 6
@@ -24,7 +26,7 @@ _ML_DTYPES = {
 _READ_ONLY, _COPIED = 1, 2
 
 
-class Tensor(ctypes.Structure):
+class _Tensor(ctypes.Structure):
     """``DLTensor``."""
 
     _fields_ = (
@@ -50,10 +52,17 @@ class _Versioned(ctypes.Structure):
         ("context", c_void_p),
         ("deleter", c_void_p),
         ("flags", c_uint64),
-        ("tensor", Tensor),
+        ("tensor", _Tensor),
     )
 
 
+class _Managed(ctypes.Structure):
+    """``DLManagedTensor``; without a deleter, since the owner outlives the capsule."""
+
+    _fields_ = (("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p))
+
+
+_new = ctypes.PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", ctypes.pythonapi))
 _name = ctypes.PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 _pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
@@ -84,14 +93,14 @@ def dlpack_view(value: Any) -> NDArray[Any]:
     name = _name(capsule)
     address = _pointer(capsule, name)
     if name == b"dltensor":
-        return _view(Tensor.from_address(address), capsule, 0)
+        return _view(_Tensor.from_address(address), capsule, 0)
     held = _Versioned.from_address(address)
     if held.major != 1:
         raise BufferError(f"DLPack {held.major}.{held.minor} is unknown")
     return _view(held.tensor, capsule, held.flags)
 
 
-def _view(tensor: Tensor, capsule: Any, flags: int) -> NDArray[Any]:
+def _view(tensor: _Tensor, capsule: Any, flags: int) -> NDArray[Any]:
     if flags & _COPIED:
         raise BufferError("DLPack gives a copy of its data")
     if tensor.device_type not in _HOST:
@@ -99,19 +108,54 @@ def _view(tensor: Tensor, capsule: Any, flags: int) -> NDArray[Any]:
     dtype = _dtype(tensor)
     shape = tuple(tensor.shape[: tensor.rank])
     steps = tensor.strides[: tensor.rank] if tensor.strides else [prod(shape[axis + 1 :]) for axis in range(tensor.rank)]
-    strides = tuple(step * dtype.itemsize for step in steps)
-    spans = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
-    low, high = sum(min(span, 0) for span in spans), sum(max(span, 0) for span in spans) + dtype.itemsize
-    if not all(shape):
-        return np.empty(shape, dtype)
-    memory: Any = (c_uint8 * (high - low)).from_address(tensor.data + tensor.byte_offset + low)
-    memory.capsule = capsule  # which gives the memory back when it goes
-    array = np.ndarray(shape, dtype, memory, -low, strides)
+    strides = [step * dtype.itemsize for step in steps]
+    array = strided_view(tensor.data + tensor.byte_offset, shape, strides, dtype, capsule)  # the capsule gives the memory back when it goes
     array.flags.writeable = not flags & _READ_ONLY
     return array
 
 
-def _dtype(tensor: Tensor) -> np.dtype[Any]:
+def strided_view(address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any, owner: object = None) -> NDArray[Any]:
+    """Memory of this process as an array, whose first element is at ``address``; strides in bytes, which may be negative.
+
+    Examples
+    --------
+    >>> numbers = np.arange(6, dtype=np.int32)
+    >>> strided_view(numbers.ctypes.data + 20, (2, 3), (-12, -4), np.int32, numbers)
+    array([[5, 4, 3],
+           [2, 1, 0]], dtype=int32)
+    """
+    element = np.dtype(dtype)
+    if not all(shape):
+        return np.empty(shape, element)
+    spans = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
+    low, high = sum(min(span, 0) for span in spans), sum(max(span, 0) for span in spans) + element.itemsize
+    memory: Any = (c_uint8 * (high - low)).from_address(address + low)
+    memory.owner = owner
+    return np.ndarray(shape, element, memory, -low, strides)
+
+
+class DeviceArray:
+    """An array of unsigned integers at a device address, for libraries that take DLPack. It must outlive what is made from it.
+
+    Parameters
+    ----------
+    address : of the first element
+    shape, strides : strides in bytes, which are multiples of ``itemsize``
+    """
+
+    def __init__(self, address: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
+        rank = len(shape)
+        self._extents = (c_int64 * rank)(*shape), (c_int64 * rank)(*(step // itemsize for step in strides))
+        self._managed = _Managed(_Tensor(address, _CUDA, 0, rank, _UNSIGNED, 8 * itemsize, 1, *self._extents, 0), None, None)
+
+    def __dlpack__(self, stream: object = None) -> Any:
+        return _new(ctypes.addressof(self._managed), b"dltensor", None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CUDA, 0
+
+
+def _dtype(tensor: _Tensor) -> np.dtype[Any]:
     """The type of the elements; bytes and words for those that NumPy cannot name."""
     bits = tensor.bits * tensor.lanes
     if bits not in (8, 16, 32, 64) and (tensor.code, bits) != (_COMPLEX, 128):

@@ -157,6 +157,6 @@ def _install() -> None:
         setattr(runtime, name, function)
 
 
-def install_on_import() -> None:
-    """Replace the functions when a program imports the module."""
-    after_import(_MODULE, _install)
+def install_on_import() -> Callable[[], None]:
+    """Replace the functions when a program imports the module; returns a function to call at the program's end."""
+    return after_import(_MODULE, _install)

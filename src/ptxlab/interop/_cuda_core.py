@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -25,9 +25,9 @@ __all__ = ["install_on_import"]
 _for_good = ExitStack()
 
 
-def install_on_import() -> None:
-    """Prepare the process for a program that may import cuda.core, to the program's end."""
-    after_import("cuda.core", _change_for_good)
+def install_on_import() -> Callable[[], None]:
+    """Prepare the process for a program that may import cuda.core; returns a function to call at the program's end."""
+    return after_import("cuda.core", _change_for_good)
 
 
 @cache

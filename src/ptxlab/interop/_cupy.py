@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +18,9 @@ _MODULES = "cuda/api/runtime.*.so"
 _FIX = "write the program for cuda.core or numba-cuda, which call the driver"
 
 
-def install_on_import() -> None:
-    """Report a CuPy that cannot call the virtual driver when a program imports it."""
-    before_import("cupy", _report)
+def install_on_import() -> Callable[[], None]:
+    """Report a CuPy that cannot call the virtual driver when a program imports it; returns a function to call at the program's end."""
+    return before_import("cupy", _report)
 
 
 def _report() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
@@ -20,12 +21,12 @@ __all__ = ["install_on_import"]
 _for_good = ExitStack()
 
 
-def install_on_import() -> None:
-    """Prepare the process for a program that may import TileLang, to the program's end.
+def install_on_import() -> Callable[[], None]:
+    """Prepare the process for a program that may import TileLang; returns a function to call at the program's end.
 
     The import raises `BuildError` if there is no compiler for the libraries.
     """
-    before_import("tilelang", _set_up)
+    return before_import("tilelang", _set_up)
 
 
 @cache

@@ -1,13 +1,24 @@
-"""Frameworks without an adapter package of their own: cuda.core with numba-cuda, TileLang; and CuPy, which is refused."""
+"""Frameworks that programs may import: CuTe DSL, Triton, torch, cuda.core with numba-cuda, TileLang; and CuPy, which is refused."""
 
 from __future__ import annotations
 
-from ptxlab.interop import _cuda_core, _cupy, _tilelang
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
-__all__ = ["install_on_import"]
+from ptxlab.interop import _bindings_runtime, _cuda_core, _cupy, _tilelang, torch
+from ptxlab.interop.cute import process as cute
+from ptxlab.interop.triton import process as triton
+
+__all__ = ["prepared"]
 
 
-def install_on_import() -> None:
-    """Prepare the process for a program that may import one of them, to the program's end."""
-    for framework in (_cuda_core, _cupy, _tilelang):
-        framework.install_on_import()
+@contextmanager
+def prepared() -> Iterator[None]:
+    """Prepare the process for a program that may import one of them, until the ``with`` statement ends.
+
+    A framework that the program has imported stays as it is.
+    """
+    with ExitStack() as stack:
+        for framework in (_bindings_runtime, cute, triton, _cuda_core, _cupy, _tilelang, torch):
+            stack.callback(framework.install_on_import())
+        yield

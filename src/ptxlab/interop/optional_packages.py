@@ -52,12 +52,10 @@ class _ImportHooks(MetaPathFinder):
         return forget
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Ask the other finders; the functions after the import stay until it is executed, as programs also ask without importing."""
+        """Ask the other finders; nothing is called before the module is made, as programs also ask without importing."""
         searched = self._thread.__dict__.setdefault("searched", set())
         if fullname in searched or not (fullname in self.before or fullname in self.after):
             return None
-        for action in self.before.pop(fullname, ()):
-            action()
         searched.add(fullname)
         try:
             spec = find_spec(fullname)
@@ -65,8 +63,14 @@ class _ImportHooks(MetaPathFinder):
             searched.remove(fullname)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
+            loader.create_module = partial(self._create, fullname, loader.create_module)
             loader.exec_module = partial(self._execute, fullname, loader.exec_module)
         return spec
+
+    def _create(self, name: str, create: Callable[[ModuleSpec], Any], spec: ModuleSpec) -> Any:
+        for action in self.before.pop(name, ()):
+            action()
+        return create(spec)
 
     def _execute(self, name: str, execute: Callable[[Any], object], module: Any) -> None:
         execute(module)

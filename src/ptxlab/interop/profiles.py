@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptxlab.diagnostics import Diagnostic, Place
+from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.interop import nvcc
 from ptxlab.machine import Kernel, Result
 from ptxlab.profile import Assembled, Profile
 
-__all__ = ["KeptProfile", "Profiles"]
+__all__ = ["KeptProfile", "Profiles", "run_once"]
 
 MOST_KEPT = 100
 """Different launches whose profiles are kept: each holds what some CTAs have executed."""
@@ -69,3 +69,12 @@ class Profiles:
             self.kept.append(made)
         else:
             self.left += 1
+
+
+def run_once(what: str) -> Diagnostic:
+    """Say that a benchmark has run a function once, and what its times are."""
+    return diagnose(
+        "I306",
+        f"{what} ran the function once; the times are those of the simulation on this computer",
+        fix="--estimate-time gives estimated times; or measure on a GPU",
+    )

@@ -114,6 +114,7 @@ class Row:
     operands : the names of the operands, and their types in the compact notation
     only : the values of groups with which the row executes
     flow : how undefined bits go through a service; None if its operands must be defined
+    matrices : the names of the operands that hold matrices A and B in registers
     """
 
     form: Form
@@ -131,6 +132,7 @@ class Row:
     effects: Effects = None
     flow: Flow | None = None
     accumulates: str = ""
+    matrices: tuple[str, ...] = ()
 
     @property
     def base(self) -> str:
@@ -326,6 +328,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
         effects: Effects = None,
         flow: Flow | None = None,
         accumulates: str = "",
+        matrices: tuple[str, ...] = (),
         **operands: str | Typed,
     ) -> Callable[[Any], Any]:
         count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
@@ -338,7 +341,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
             def rows(parsed: Iterable[_Parsed]) -> Iterator[Row]:
                 for form, line, slots, pattern in parsed:
                     own = form, line, pattern, slots, tuple(_listed(form, line)), count
-                    yield Row(*own, kind, semantics, fidelity, condition, lookups, updates, effects, flow, accumulates)
+                    yield Row(*own, kind, semantics, fidelity, condition, lookups, updates, effects, flow, accumulates, matrices)
 
             for given in syntax:
                 if isinstance(given, Form):

@@ -438,5 +438,8 @@ class WarpContext(Protocol):
     def report(self, code: str, message: str, **fields: Any) -> None:
         """Add a finding at this instruction and continue."""
 
+    def retract(self, code: str) -> None:
+        """Leave out the finding with a code at this instruction, made or to come: this execution shows that it is none."""
+
     def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
         """End the launch with an error at this instruction."""

@@ -27,18 +27,23 @@ __all__ = [
     "NO_BYTES",
     "CopiedBytes",
     "CopiedTile",
+    "HeldLine",
     "MatrixOperand",
     "MatrixProduct",
     "Product",
     "ProductPlace",
+    "Rate",
+    "RegisterMatrix",
     "ScaleFactors",
     "TensorCopy",
+    "TensorMatrix",
     "TileArray",
 ]
 
 CHUNK = 16
 """Bytes that every swizzle and every canonical layout keeps together."""
 _ROW = 128
+_WARP = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +80,8 @@ class CopiedTile:
     cta, offset, size : its first byte in shared memory, and the number of bytes from there to its end
     chunks : for each chunk of the box, in order of the array, its chunk in shared memory, counted from ``offset``
     contents : returns the bytes of the box in order of the array, as the copy writes them
+    address, places : of the first chunk of the box in global memory, and of each chunk its distance in chunks from there; None if a part
+        of the box is outside the array, or if it is converted
     """
 
     array: TileArray
@@ -84,6 +91,8 @@ class CopiedTile:
     size: int
     chunks: NDArray[np.intp]
     contents: Callable[[], NDArray[np.uint8]]
+    address: int = 0
+    places: NDArray[np.int64] | None = None
 
 
 class CopiedBytes(NamedTuple):
@@ -181,6 +190,34 @@ class MatrixOperand:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RegisterMatrix:
+    """Matrix A or B of a product in registers.
+
+    Attributes
+    ----------
+    name : ``"A"`` or ``"B"``
+    operand : what the row of the instruction calls it
+    element, bits : element type, and bits of an element in a register
+    stored : as of a `MatrixOperand`
+    index : ``[row, register of the row]``, the number of the register among those ``[warp, register, lane]`` that hold the matrix
+    warps : how many hold it, each the same number of rows
+    """
+
+    name: str
+    operand: str
+    element: str
+    bits: int
+    stored: int
+    index: NDArray[np.intp]
+    warps: int = 1
+
+    @property
+    def title(self) -> str:
+        """What findings call it."""
+        return f"matrix {self.name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ScaleFactors:
     """The scale factors of matrix A or B of a product in tensor memory, or the metadata of a sparse A.
 
@@ -202,6 +239,25 @@ class ScaleFactors:
     lane: int
     byte: int
     columns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorMatrix:
+    """Matrix A of a product in tensor memory.
+
+    Attributes
+    ----------
+    column, columns : the first column, and how many there are
+    lanes : of each CTA those that hold its rows
+    element, bits, stored : as of a `RegisterMatrix`; 0 bits if the elements are packed
+    """
+
+    column: int
+    columns: int
+    lanes: tuple[NDArray[np.intp], ...]
+    element: str
+    bits: int
+    stored: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,9 +288,10 @@ class MatrixProduct:
     accumulator : identifies D
     d : the element type of D
     accumulate : whether the product is added to D
-    columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
+    column, columns, lanes : of D in tensor memory, the first column, how many, and the lanes among those that a warp can access; 0
+        columns and lanes for D in registers
     scales : the scale factors of A and of B, and the metadata of a sparse A
-    tensor_a : the first column of an A in tensor memory, and how many columns it has
+    tensor_a : an A in tensor memory
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -242,10 +299,11 @@ class MatrixProduct:
     accumulator: Hashable
     d: str
     accumulate: bool
+    column: int = -1
     columns: int = 0
     lanes: int = 0
     scales: tuple[ScaleFactors, ...] = ()
-    tensor_a: tuple[int, int] | None = None
+    tensor_a: TensorMatrix | None = None
 
 
 Codes = NDArray[Any]
@@ -269,6 +327,49 @@ class ProductPlace(NamedTuple):
         return f"register {self.register} of D in warp {self.warp}, lane {self.lane}"
 
 
+class Rate(NamedTuple):
+    """What decides how many operations tensor cores do in a cycle.
+
+    Attributes
+    ----------
+    types : ``f64``, ``tf32``, ``f16``, ``f8`` (also 6 bits), ``f4``, ``int8``, or the types themselves for those that are older
+    sparse : whether A is sparse
+    """
+
+    types: str
+    sparse: bool
+
+    def __str__(self) -> str:
+        return f"sparse {self.types}" if self.sparse else self.types
+
+
+_RATES = {
+    **{name: name for name in ("f64", "tf32", "f16")},
+    "bf16": "f16",
+    **dict.fromkeys(("e4m3", "e5m2", "e2m3", "e3m2", "e2m1"), "f8"),
+    **dict.fromkeys(("s8", "u8"), "int8"),
+}
+_NARROW = 64
+"""Elements of k of a dense product of 4-bit floats that runs at their own rate; the kinds that also take 8-bit ones have fewer."""
+
+
+class HeldLine(NamedTuple):
+    """Where a row of A or B is that is not in shared memory: in registers of a warp, or in cells of tensor memory.
+
+    Attributes
+    ----------
+    warp, operand, registers : the warp, what the row of the instruction calls the operand, and of each word the number of its register
+        and the lane
+    cells : the lane of tensor memory, and the columns
+    """
+
+    cta: Cta
+    warp: int = -1
+    operand: str = ""
+    registers: tuple[tuple[int, int], ...] = ()
+    cells: tuple[int, slice] | None = None
+
+
 class Product(ABC):
     """One executed product D = A B or D = A B + D, with A [m, k] and B [n, k].
 
@@ -277,6 +378,7 @@ class Product(ABC):
     m, n, k : shape of the instruction; a sparse A stores fewer elements of a row than k
     a, b, d : element types
     accumulate : whether what D (or C) held is added
+    sparse : whether A is stored with metadata
     """
 
     m: int
@@ -286,6 +388,14 @@ class Product(ABC):
     b: str
     d: str
     accumulate: bool
+    sparse: bool = False
+
+    @property
+    def rate(self) -> Rate:
+        """By what tensor cores are fast."""
+        if self.a == self.b == "e2m1" and self.k >= _NARROW * (2 if self.sparse else 1):
+            return Rate("f4", self.sparse)
+        return Rate(_RATES.get(self.a, self.a), self.sparse)
 
     @property
     @abstractmethod
@@ -329,6 +439,29 @@ class Product(ABC):
     @abstractmethod
     def write_d(self, bits: Codes) -> None:
         """Replace D, after the product."""
+
+    def in_registers(self) -> tuple[RegisterMatrix, ...]:
+        """The matrices in registers, A before B."""
+        return ()
+
+    def frames(self) -> tuple[NDArray[np.uint32], ...]:
+        """The registers of the warps that hold matrices, with which compiled code works: uint32[row, lane]."""
+        return ()
+
+    def held(self, operand: str, line: int) -> HeldLine | None:
+        """Where row ``line`` of ``"a"`` or ``"b"`` is, unless it is in shared memory."""
+        found = next((matrix for matrix in self.in_registers() if matrix.name.lower() == operand), None)
+        if found is None:
+            return None
+        register, lane = np.divmod(found.index[line] % (found.index.size // found.warps), _WARP)
+        registers = tuple(zip(register.tolist(), lane.tolist(), strict=True))
+        warp = self.first_warp + line * found.warps // len(found.index)
+        return HeldLine(self.ctas[0], warp, found.operand, registers)
+
+    @property
+    def first_warp(self) -> int:
+        """The first of the warps that hold matrices in registers."""
+        return -1
 
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[Cta, NDArray[np.intp]], ...]:
         """The bytes of row ``line`` of A, or of row ``line`` of B (a column of the product), in shared memory."""

@@ -1,6 +1,6 @@
 """Native code through llvmlite: compile LLVM IR for this processor, keep the object code on disk."""
 
-from ptxlab.native._byte_moves import address_of, move_address, mover
+from ptxlab.native._byte_moves import address_of, callback_address, move_address, mover
 from ptxlab.native._compile import Library, compile_ir, compile_or_load, compiler_lock, load_cached, object_key
 from ptxlab.native._host import Host, host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
@@ -18,6 +18,7 @@ __all__ = [
     "Variable",
     "address_of",
     "cache_directory",
+    "callback_address",
     "compile_ir",
     "compile_or_load",
     "compiler_lock",

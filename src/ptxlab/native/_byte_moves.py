@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.native._compile import Library, compile_or_load
 from ptxlab.native.builder import Function, Module
 
-__all__ = ["address_of", "move_address", "mover"]
+__all__ = ["address_of", "callback_address", "move_address", "mover"]
 
 _UNITS = {4: "i32", 8: "i64", 16: "<2 x i64>", 64: "<8 x i64>"}
 """Size of a unit in bytes -> the LLVM type that moves it."""
@@ -62,6 +62,21 @@ _DATA = object.__basicsize__
 _PROBE = np.empty(4, np.uint8)[1::2]
 _IS_FIRST = _word(id(_PROBE) + _DATA).value == _PROBE.ctypes.data
 """Whether the pointer to the first element is the first field after what every object begins with, as in all versions of NumPy so far."""
+
+
+def callback_address(callback: Any) -> int:
+    """The address that compiled code calls for a callback of ctypes, which must be kept alive.
+
+    What ``ctypes.cast(callback, ctypes.c_void_p).value`` says, in a sixth of the time; launches make callbacks of their own.
+
+    Examples
+    --------
+    >>> import ctypes
+    >>> twice = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda number: 2 * number)
+    >>> ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(callback_address(twice))(21)
+    42
+    """
+    return _word(ctypes.addressof(callback)).value
 
 
 def address_of(array: NDArray[Any]) -> int:

@@ -14,8 +14,8 @@ AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 class Host:
     """Name and features as LLVM states them, the widest vector in bits, and what it has.
 
-    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, tables in registers that take less time than a
-    gather from memory.
+    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two and of four products of bytes, tables in
+    registers that take less time than a gather from memory.
     """
 
     cpu: str
@@ -24,6 +24,8 @@ class Host:
     has_fma: bool
     has_half: bool
     has_dot: bool
+    has_pair_byte_dot: bool
+    has_byte_dot: bool
     has_register_tables: bool
 
 
@@ -51,5 +53,7 @@ def host() -> Host:
         bool(features.get("fma") or features.get("neon")),
         bool(features.get("f16c") or features.get("neon")),
         bool(features.get("sse2")),
+        bool(features.get("ssse3")),
+        bool(features.get("avx512vnni") and features.get("avx512vl")),
         bits == 512 and name.startswith("znver"),
     )

@@ -16,6 +16,9 @@ __all__ = ["SLOT_ALIGN", "Constant", "Operand", "Value", "Variable", "element_of
 
 _PAIR_DOT = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
 """The instructions for `Value.pair_dot`, by the number of lanes."""
+_BYTE_DOT = {4: ("ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"), 8: ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")}
+_BYTE_DOT[16] = "avx512.pmaddubs.w.512", "avx512.pmaddw.d.512"
+"""The instructions for `Value.add_byte_dot` where there is none for all of it."""
 _BITS = {"half": 16, "float": 32, "double": 64, "ptr": 64}
 _OVERLOADS = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
@@ -157,9 +160,9 @@ class Value:
             overloads = f".{_overload(result)}{overloads}"
         return self._call_intrinsic(f"llvm.{name}{overloads}", result or self.type, [self, *map(self._beside, others)], immediate)
 
-    def target_intrinsic(self, name: str, result: str, immediate: str) -> Value:
-        """Call an intrinsic of the processor on this value; ``name`` is without ``llvm.``, other parameters as for `intrinsic`."""
-        return self._call_intrinsic(f"llvm.{name}", result, [self], immediate)
+    def target_intrinsic(self, name: str, result: str, immediate: str = "", *others: Value) -> Value:
+        """Call an intrinsic of the processor on this and other values; ``name`` is without ``llvm.``, the rest as for `intrinsic`."""
+        return self._call_intrinsic(f"llvm.{name}", result, [self, *others], immediate)
 
     def _call_intrinsic(self, full: str, result: str, operands: list[Value], immediate: str = "") -> Value:
         types = [value.type for value in operands] + ([immediate.split()[0]] if immediate else [])
@@ -176,6 +179,26 @@ class Value:
             return self._call_intrinsic(f"llvm.{name}", self.type, [self.cast(pairs), other.cast(pairs)])
         low = (self << 16).operation("ashr", 16) * (other << 16).operation("ashr", 16)
         return low + self.operation("ashr", 16) * other.operation("ashr", 16)
+
+    def add_byte_dot(self, unsigned: Value, signed: Value) -> Value:
+        """Add the products of the four bytes of each i32 lane, unsigned ones of one value and signed ones of another.
+
+        The sum of two neighbouring products must fit 16 bits.
+        """
+        lanes = lanes_of(self.type)
+        fits = lanes in _BYTE_DOT and 32 * lanes <= host().vector_bits
+        if fits and host().has_byte_dot:
+            name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+            some = vector("i8", 4 * lanes)
+            return self._call_intrinsic(name, self.type, [self, unsigned.cast(some), signed.cast(some)])
+        if fits and host().has_pair_byte_dot:
+            (of_bytes, of_words), some = _BYTE_DOT[lanes], vector("i8", 4 * lanes)
+            words = self._call_intrinsic(f"llvm.x86.{of_bytes}", vector("i16", 2 * lanes), [unsigned.cast(some), signed.cast(some)])
+            return self + self._call_intrinsic(f"llvm.x86.{of_words}", self.type, [words, words.constant(1)])
+        total = self
+        for place in (0, 8, 16, 24):
+            total = total + ((unsigned >> place) & 255) * (signed << (24 - place)).operation("ashr", 24)
+        return total
 
     def max(self, other: Operand) -> Value:
         """The larger of two signed integers or floats."""
@@ -249,6 +272,15 @@ class Value:
         which = ", ".join(f"i32 {first + i}" for i in range(lanes))
         text = f"shufflevector {self.type} {self.ref}, {self.type} poison, <{lanes} x i32> <{which}>"
         return self.function.emit(text, vector(element_of(self.type), lanes))
+
+    def interleave(self, other: Value) -> tuple[Value, Value]:
+        """The lanes of this vector and of another one in turns, as two vectors."""
+        lanes = lanes_of(self.type)
+        found = []
+        for first in (0, lanes // 2):
+            which = ", ".join(f"i32 {lane}, i32 {lane + lanes}" for lane in range(first, first + lanes // 2))
+            found.append(self.function.emit(f"shufflevector {self}, {other}, <{lanes} x i32> <{which}>", self.type))
+        return found[0], found[1]
 
     def reduce(self, name: str) -> Value:
         """One value of all lanes: ``or``, ``umin`` and the like."""

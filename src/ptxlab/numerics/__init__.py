@@ -4,8 +4,9 @@ from ptxlab.numerics import reference
 from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._mma import mma
 from ptxlab.numerics._mma_program import AccumulatorRef, MmaKernel, MmaProgram, OperandGather, mma_kernel
-from ptxlab.numerics._prepared import Prepared, legal_codes, mma_prepared, prepare
-from ptxlab.numerics._prepared import expand as expand_sparse
+from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
+from ptxlab.numerics._sparse import expand as expand_sparse
+from ptxlab.numerics._sparse import legal_codes
 from ptxlab.numerics._steps import NumericsError
 from ptxlab.numerics.ir.kernels import warmup_parts
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS, NUMPY_TYPES, bits_of
-from ptxlab.numerics._prepared import BLOCK, check_codes, check_options, chunk_of, prepare, run_step
-from ptxlab.numerics._steps import NumericsError, Step, steps_of
+from ptxlab.numerics._prepared import BLOCK, check_options, prepare_checked, run_step
+from ptxlab.numerics._sparse import check_codes, chunk_of
+from ptxlab.numerics._steps import NumericsError, Step, is_wide, steps_of
 
 __all__ = ["Call", "check_call", "mma"]
 
 
-@dataclass(frozen=True, slots=True)
+_BYTE, _HALF, _CELL = (np.dtype(name) for name in ("uint8", "uint16", "uint32"))
+
+
+@dataclass(slots=True)
 class Call:
     """The checked arguments of `mma`: the step, its operands with equal leading dimensions, and options."""
 
@@ -39,49 +43,57 @@ class Call:
 
 def check_call(arguments: dict[str, Any]) -> Call:
     """Check the arguments of `mma`, by name."""
-    kind, a, b, d = (arguments[name] for name in ("kind", "a", "b", "d"))
-    where = f"kind {kind!r}" if kind else f"arch {arguments['arch']!r}"
-    steps = steps_of(arguments["arch"], kind, a, b, d)
-    lengths = _lengths(steps)
+    arch, kind, a, b, d = arguments["arch"], arguments["kind"], arguments["a"], arguments["b"], arguments["d"]
     metadata = arguments["metadata"]
-    if metadata is not None:
-        if not steps[0].sparse:
-            raise NumericsError(f"{where}: sparse products are not offered; expected metadata=None")
-        # K = 96 is dense only.
-        lengths = tuple(length for length in lengths if length != 96)
+    steps, lengths = _offered(arch, kind, a, b, d, metadata is not None)
     a_codes = _codes(arguments["A"], a, "A", lengths, "M")
     stored = a_codes.shape[-1]
-    step = next(step for step in steps if stored in step.lengths)
-    saturate, negate_a, negate_b = (bool(arguments[name]) for name in ("saturate", "negate_a", "negate_b"))
+    step = steps[0] if len(steps) == 1 else next(step for step in steps if stored in step.lengths)
+    saturate, negate_a, negate_b = bool(arguments["saturate"]), bool(arguments["negate_a"]), bool(arguments["negate_b"])
     scale_input_d = int(arguments["scale_input_d"])
     check_options(step, saturate, negate_a or negate_b, scale_input_d)
     density = 1 if metadata is None else 2
     b_codes = _codes(arguments["B"], b, "B", (stored * density,), "N")
     m, n = a_codes.shape[-2], b_codes.shape[-2]
     c_bits = None if arguments["C"] is None else _accumulator(arguments["C"], d, m, n)
-    scale = _scale(step, where, arguments)
+    scale = _scale(step, arguments)
     a_scales = b_scales = None
     if scale is not None:
-        a_scales, b_scales = (_scales(arguments, side, scale[0], rows, stored // scale[1]) for side, rows in (("a", m), ("b", n)))
+        a_scales = _scales(arguments, "a", scale[0], m, stored // scale[1])
+        b_scales = _scales(arguments, "b", scale[0], n, stored // scale[1])
     if metadata is not None:
         metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
-    leading = [x.shape[:-2] for x in (a_codes, b_codes, c_bits, a_scales, b_scales, metadata) if x is not None]
+    arrays: list[Any] = [a_codes, b_codes, c_bits, a_scales, b_scales, metadata]
+    leading = [x.shape[:-2] for x in arrays if x is not None]
+    batch: tuple[int, ...] = ()
+    if any(leading):
+        batch = _batch(leading)
+        arrays = [x if x is None else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in arrays]
+    a_codes, b_codes, c_bits, a_scales, b_scales, metadata = arrays
+    options = saturate, negate_a, negate_b, scale_input_d
+    return Call(step, a, b, a_codes, b_codes, c_bits, batch, *options, scale, a_scales, b_scales, metadata)
+
+
+def _where(arch: str, kind: str | None) -> str:
+    return f"kind {kind!r}" if kind else f"arch {arch!r}"
+
+
+@lru_cache(maxsize=256)
+def _offered(arch: str, kind: str | None, a: str, b: str, d: str, sparse: bool) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """The steps of a combination of types, and the K that they take."""
+    steps = steps_of(arch, kind, a, b, d)
+    if sparse and not steps[0].sparse:
+        raise NumericsError(f"{_where(arch, kind)}: sparse products are not offered; expected metadata=None")
+    # K = 96 is dense only.
+    return steps, tuple(sorted({length for step in steps for length in step.lengths if length != 96 or not sparse}))
+
+
+def _batch(leading: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """What leading dimensions are broadcast to."""
     try:
-        batch = np.broadcast_shapes(*leading) if any(leading) else ()
+        return np.broadcast_shapes(*leading)
     except ValueError:
         raise NumericsError(f"leading dimensions do not agree: {', '.join(map(str, leading))}") from None
-
-    def broadcast(x: Any) -> Any:
-        return x if x is None or x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
-
-    operands = broadcast(a_codes), broadcast(b_codes), broadcast(c_bits), batch
-    options = saturate, negate_a, negate_b, scale_input_d
-    return Call(step, a, b, *operands, *options, scale, broadcast(a_scales), broadcast(b_scales), broadcast(metadata))
-
-
-@cache
-def _lengths(steps: tuple[Step, ...]) -> tuple[int, ...]:
-    return tuple(sorted({length for step in steps for length in step.lengths}))
 
 
 def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str) -> NDArray[Any]:
@@ -96,49 +108,49 @@ def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str)
     if array.ndim < 2 or array.shape[-1] not in lengths or not array.shape[-2]:
         raise NumericsError(f"{name}: expected [..., {rows}, {' or '.join(map(str, lengths))}], got shape {list(array.shape)}")
     if array.dtype.itemsize * 8 > row.bits and array.size:
-        largest = int(array.max())
+        largest = int(np.maximum.reduce(array, axis=None))
         if largest >> row.bits:
             raise NumericsError(f"{name} holds {fmt} codes: expected values below {1 << row.bits:#x}, got {largest:#x}")
     if array.dtype.itemsize < row.dtype.itemsize:
         raise NumericsError(f"{name} holds {fmt} codes: expected {row.dtype} or wider, got {array.dtype}")
-    return array.astype(row.dtype, copy=False)
+    return array if array.dtype == row.dtype else array.astype(row.dtype)
 
 
 def _accumulator(given: Any, d: str, m: int, n: int) -> NDArray[np.uint32]:
     array = bits_of(given, d)
-    expected = np.dtype(np.uint16 if d == "f16" else np.uint32)
-    if array.dtype != expected and not (d == "f16" and array.dtype == np.uint32):
+    expected = _HALF if d == "f16" else _CELL
+    if array.dtype != expected and not (d == "f16" and array.dtype == _CELL):
         raise NumericsError(f"C holds the bits of {d}: expected {expected} or {NUMPY_TYPES[d]}, got {array.dtype}")
     if array.ndim < 2 or array.shape[-2:] != (m, n):
         raise NumericsError(f"C: expected [..., {m}, {n}], got shape {list(array.shape)}")
-    return array.astype(np.uint32, copy=False)
+    return array if array.dtype == _CELL else array.astype(_CELL)
 
 
-def _scale(step: Step, where: str, arguments: dict[str, Any]) -> tuple[str, int] | None:
+def _scale(step: Step, arguments: dict[str, Any]) -> tuple[str, int] | None:
     """The type of the scales and the block size; what only one combination can mean may be left out."""
     scale, block = arguments["scale"], arguments["block"]
     if not step.scales:
+        if scale is None is block is arguments["scale_a"] is arguments["scale_b"]:
+            return None
         given = [name for name in ("scale_a", "scale_b", "scale", "block") if arguments[name] is not None]
-        if given:
-            raise NumericsError(f"{where} is not block-scaled: it takes no {', '.join(given)}")
-        return None
+        raise NumericsError(f"{_where(arguments['arch'], arguments['kind'])} is not block-scaled: it takes no {', '.join(given)}")
+    if (scale, block) in step.scales:
+        return scale, block
     fitting = [pair for pair in step.scales if scale in (None, pair[0]) and block in (None, pair[1])]
     if len(fitting) != 1:
         offered = ", ".join(f"scale={name!r} with block={size}" for name, size in step.scales)
+        where = _where(arguments["arch"], arguments["kind"])
         raise NumericsError(f"{where} is block-scaled: expected {offered}; got scale={scale!r}, block={block!r}")
     return fitting[0]
 
 
 def _scales(arguments: dict[str, Any], side: str, scale: str, rows: int, count: int) -> NDArray[np.uint8]:
-    name = f"scale_{side}"
-    given = arguments[name]
-    expected = f"{name}: expected uint8 or {NUMPY_TYPES[scale]} [..., {rows}, {count}]"
-    if given is None:
-        raise NumericsError(f"{expected}, got None")
-    array = bits_of(given, scale)
-    if array.dtype != np.uint8 or array.ndim < 2 or array.shape[-2:] != (rows, count):
-        raise NumericsError(f"{expected}, got {array.dtype} {list(array.shape)}")
-    return array
+    given = arguments[f"scale_{side}"]
+    array = None if given is None else bits_of(given, scale)
+    if array is not None and array.dtype == _BYTE and array.ndim >= 2 and array.shape[-2:] == (rows, count):
+        return array
+    found = "None" if array is None else f"{array.dtype} {list(array.shape)}"
+    raise NumericsError(f"scale_{side}: expected uint8 or {NUMPY_TYPES[scale]} [..., {rows}, {count}], got {found}")
 
 
 def _metadata(given: Any, step: Step, fmt: str, m: int, chunks: int) -> NDArray[np.uint8]:
@@ -210,34 +222,34 @@ def mma(
     m, n = call.a_codes.shape[-2], call.b_codes.shape[-2]
     # The kernels put one matrix's rows into vector lanes: here those of B, so that D comes out row by row.
     padded = -(-n // BLOCK) * BLOCK
-    cells = np.zeros((*call.batch, m, padded), np.uint32) if padded != n else np.empty((*call.batch, m, n), np.uint32)
-    if call.c_bits is not None:
-        cells[..., :n] = call.c_bits
+    if padded != n:
+        cells = np.zeros((*call.batch, m, padded), np.uint32)
+        if call.c_bits is not None:
+            cells[..., :n] = call.c_bits
+    else:
+        cells = np.empty((*call.batch, m, n), np.uint32) if call.c_bits is None else call.c_bits.copy()
     for index in np.ndindex(call.batch) if call.batch else ((),):
-        _one(call, kind, index, cells[index])
-    out = cells[..., :n]
+        _one(call, index, cells[index])
+    out = cells if padded == n else cells[..., :n]
     return out.astype(np.uint16) if d == "f16" else np.ascontiguousarray(out)
 
 
-def _one(call: Call, kind: str | None, index: tuple[int, ...], cells: NDArray[np.uint32]) -> None:
+def _one(call: Call, index: tuple[int, ...], cells: NDArray[np.uint32]) -> None:
     a_codes, b_codes = call.a_codes[index], call.b_codes[index]
-    for_a: dict[str, Any] = {}
-    for_b: dict[str, Any] = {}
+    for_rows = for_columns = metadata = None
     if call.scale is not None and call.a_scales is not None and call.b_scales is not None:
-        scale, block = call.scale
-        for_a.update(scale=scale, block=block, scales=call.a_scales[index])
-        for_b.update(scale=scale, block=block, scales=call.b_scales[index])
-    metadata = None if call.metadata is None else call.metadata[index]
-    if metadata is not None:
-        for_b.update(sparse=True)
+        for_rows, for_columns = (call.scale, call.a_scales[index]), (call.scale, call.b_scales[index])
+    if call.metadata is not None:
+        metadata = call.metadata[index]
     negate, step = call.negate_a != call.negate_b, call.step
     accumulate = call.c_bits is not None
-    k = a_codes.shape[-1]
+    k, wide, grouped = a_codes.shape[-1], is_wide(call.a, call.b), step.group > 1
     for first in range(0, k, step.k):
-        columns = prepare(_part(b_codes, first, step.k, k), call.b, role="a", kind=kind, other=call.a, **for_b)
-        if metadata is not None:
-            for_a.update(metadata=_part(metadata, first, step.k, k))
-        rows = prepare(_part(a_codes, first, step.k, k), call.a, role="b", kind=kind, other=call.b, **for_a)
+        part = None if metadata is None else _part(metadata, first, step.k, k)
+        some = _part(b_codes, first, step.k, k)
+        columns = prepare_checked(some, call.b, "a", wide, grouped, scales=for_columns, sparse=metadata is not None)
+        some = _part(a_codes, first, step.k, k)
+        rows = prepare_checked(some, call.a, "b", wide, grouped, scales=for_rows, metadata=part)
         run_step(step, columns, rows, cells, accumulate, call.saturate, negate, call.scale_input_d)
         columns.recycle()
         rows.recycle()

@@ -1,8 +1,9 @@
-"""Operands in the form that the machine keeps, and the step on them; sparse A (section "Sparse Matrices")."""
+"""Operands in the form that the machine keeps, and the step on them."""
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
+from ptxlab.numerics._sparse import check_codes, chunk_of, expand
 from ptxlab.numerics._steps import STEPS, NumericsError, Step, find_step, is_wide
 from ptxlab.numerics.ir import prepare_groups
 from ptxlab.numerics.ir.kernels import group_preparer, multiplier, preparer
@@ -18,80 +20,13 @@ from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_ex
 __all__ = [
     "BLOCK",
     "Prepared",
-    "check_codes",
     "check_options",
-    "chunk_of",
-    "expand",
     "fill",
-    "legal_codes",
     "mma_prepared",
     "prepare",
+    "prepare_checked",
     "run_step",
 ]
-
-_ORDERED = (4, 8, 9, 12, 13, 14)
-CODES = {"sp::ordered_metadata": _ORDERED, "sp": (*_ORDERED, 1, 2, 3, 6, 7, 11), "mma_async": (*_ORDERED, 6)}
-"""Two different positions, the first in the low two bits: in increasing order, in any, and what tcgen05 and wgmma take."""
-ONE_OF_TWO = {4: 0, 14: 1}
-
-
-def chunk_of(fmt: str, grouped: bool) -> tuple[int, int]:
-    """Stored and whole elements of a chunk: tf32 1:2; e2m1 of the four-bit kinds 4:8, in pairs; else 2:4."""
-    return (1, 2) if fmt == "tf32" else (4, 8) if grouped else (2, 4)
-
-
-def legal_codes(fmt: str, variant: str = "mma_async") -> tuple[int, ...]:
-    """The metadata codes of a type: of tcgen05 and wgmma, or of mma with the modifier ``sp`` or ``sp::ordered_metadata``.
-
-    Examples
-    --------
-    >>> legal_codes("tf32"), legal_codes("f16", "sp::ordered_metadata")
-    ((4, 14), (4, 8, 9, 12, 13, 14))
-    """
-    return tuple(ONE_OF_TWO) if fmt == "tf32" else CODES[variant]
-
-
-def check_codes(metadata: NDArray[Any], fmt: str, variant: str) -> None:
-    """Refuse codes that select nothing."""
-    legal = sorted(legal_codes(fmt, variant))
-    wrong = metadata[~np.isin(metadata, legal)]
-    if wrong.size:
-        raise NumericsError(f"metadata of {fmt}: expected codes {', '.join(map(hex, legal))}, got {int(wrong.flat[0]):#x}")
-
-
-@cache
-def _sources(stored: int, whole: int) -> NDArray[np.intp]:
-    """For each code and each element of the whole chunk: which stored element it is, or ``stored``: none."""
-    table = np.full((16, whole), stored, np.intp)
-    if stored == 1:
-        for code, position in ONE_OF_TWO.items():
-            table[code, position] = 0
-        return table
-    pair = stored // 2
-    for code in CODES["sp"]:
-        for index, position in enumerate((code & 3, code >> 2)):
-            table[code, position * pair : (position + 1) * pair] = np.arange(index * pair, (index + 1) * pair)
-    return table
-
-
-def expand(codes: NDArray[Any], metadata: NDArray[Any], fmt: str, grouped: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Codes [rows, whole K], zero where nothing is stored, and where that is.
-
-    Examples
-    --------
-    >>> expand(np.array([[7, 9]]), np.array([[0xC]], np.uint8), "f16", False)[0].tolist()
-    [[7, 0, 0, 9]]
-    """
-    stored, whole = chunk_of(fmt, grouped)
-    rows, k = codes.shape
-    chunks = k // stored
-    if metadata.shape != (rows, chunks):
-        raise NumericsError(f"metadata: expected [{rows}, {chunks}], one code for {stored} stored elements, got {list(metadata.shape)}")
-    source = _sources(stored, whole)[metadata]
-    padded = np.zeros((rows, chunks, stored + 1), codes.dtype)
-    padded[:, :, :stored] = codes.reshape(rows, chunks, stored)
-    return np.take_along_axis(padded, source, axis=2).reshape(rows, -1), (source == stored).reshape(rows, -1)
-
 
 BLOCK = 64
 """The number of rows that kernels process at once; a prepared A is padded to a multiple of it."""
@@ -119,6 +54,7 @@ def _extent(fmt: str, role: str, rows: int, k: int, wide: bool, groups: int) -> 
 
 
 _NOTHING = np.empty(0, np.uint8)
+_CELL = np.dtype(np.uint32)
 _MOST_UNUSED = 32
 _unused: dict[int, list[NDArray[np.uint8]]] = {}
 """Memory of operands that are gone, by its size: new memory costs a page fault for each of its pages."""
@@ -132,20 +68,42 @@ def _buffer(size: int) -> NDArray[np.uint8]:
         return np.empty(size, np.uint8)
 
 
-class Prepared:
-    """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir.group` lays them out."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What two operands must have in common: the attributes of `Prepared`, and the stored elements of a row; `_layout` makes it."""
 
-    __slots__ = ("_buffer", "address", "fmt", "groups", "k", "padded", "role", "rows", "scale", "stored", "wide")
+    fmt: str
+    role: str
+    k: int
+    stored: int
+    wide: bool
+    scale: tuple[str, int] | None
+    groups: int
+
+
+_layout = cache(Layout)
+"""Equal layouts are one object, which is quickly found in a cache."""
+
+
+class Prepared:
+    """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir.group` lays them out.
+
+    Attributes
+    ----------
+    layout : all that decides with which operands it can be multiplied, and by which function
+    """
+
+    __slots__ = ("_buffer", "address", "fmt", "groups", "k", "layout", "padded", "role", "rows", "scale", "wide")
 
     def __init__(self, fmt: str, role: str, rows: int, k: int, wide: bool, scale: tuple[str, int] | None = None, groups: int = 0) -> None:
         self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
-        self.stored = k
+        self.layout = _layout(fmt, role, k, k, wide, scale, groups)
         self.padded, size = _extent(fmt, role, rows, k, wide, groups)
         self._buffer = _buffer(size)
         self.address = (address_of(self._buffer) + 63) & -64
 
     def __repr__(self) -> str:
-        sparse = ", sparse" if self.stored != self.k else ""
+        sparse = ", sparse" if self.layout.stored != self.k else ""
         return f"Prepared({self.fmt} {self.role.upper()}, {self.rows} rows, k = {self.k}{sparse})"
 
     def recycle(self) -> None:
@@ -259,26 +217,47 @@ def prepare(
         raise NumericsError(f"{role.upper()}: expected [rows, k], got shape {codes.shape}")
     if negate and FORMATS[fmt].is_integer:
         raise NumericsError(f"{fmt} operands cannot be negated")
-    stored, absent = codes.shape[1], None
     grouped = kind in GROUPED
     if metadata is not None:
+        stored, chunk = codes.shape[1], chunk_of(fmt, grouped)[0]
         if metadata.dtype != np.uint8:
             raise NumericsError(f"metadata: expected uint8, got {metadata.dtype}")
         check_codes(metadata, fmt, "mma_async" if kind else "sp")
-        if stored % chunk_of(fmt, grouped)[0]:
-            raise NumericsError(f"a sparse {role.upper()} stores {chunk_of(fmt, grouped)[0]} elements of every chunk; got k = {stored}")
+        if stored % chunk:
+            raise NumericsError(f"a sparse {role.upper()} stores {chunk} elements of every chunk; got k = {stored}")
+        whole = codes.shape[0], stored * chunk_of(fmt, grouped)[1] // chunk
+    else:
+        whole = codes.shape
+    given = _check_scales(kind, scales, scale, block, role, whole, 2 if sparse or metadata is not None else 1)
+    return prepare_checked(codes, fmt, role, wide, grouped, negate, given, metadata, sparse)
+
+
+def prepare_checked(
+    codes: NDArray[Any],
+    fmt: str,
+    role: str,
+    wide: bool,
+    grouped: bool,
+    negate: bool = False,
+    scales: tuple[tuple[str, int], NDArray[np.uint8]] | None = None,
+    metadata: NDArray[np.uint8] | None = None,
+    sparse: bool = False,
+) -> Prepared:
+    """`prepare` for arguments that belong together: codes in the dtype of the type, and the scales with their type and block size."""
+    stored, absent = codes.shape[1], None
+    if metadata is not None:
         codes, absent = expand(codes, metadata, fmt, grouped)
-    given = _check_scales(kind, scales, scale, block, role, codes.shape, 2 if sparse or absent is not None else 1)
-    if given is None:
+    if scales is None:
         ready = _prepare_terms(codes, fmt, role, wide, negate, None)
     elif grouped:
-        ready = _prepare_groups(codes, fmt, role, negate, *given, 2 if sparse or absent is not None else 1)
+        ready = _prepare_groups(codes, fmt, role, negate, *scales, 2 if sparse or absent is not None else 1)
     else:
-        ready = _prepare_terms(codes, fmt, role, wide, negate, given[0])
-        ready.add_scales(given[1])
-    ready.stored = stored
-    if absent is not None and not grouped:
-        ready.forget(absent)
+        ready = _prepare_terms(codes, fmt, role, wide, negate, scales[0])
+        ready.add_scales(scales[1])
+    if absent is not None:
+        ready.layout = _layout(fmt, role, ready.k, stored, ready.wide, ready.scale, ready.groups)
+        if not grouped:
+            ready.forget(absent)
     return ready
 
 
@@ -305,7 +284,10 @@ def _prepare_groups(
     rows, k = codes.shape
     groups = k // (16 * density)
     ready = Prepared(fmt, role, rows, k, False, scale, groups)
-    codes, scales = np.ascontiguousarray(codes), np.ascontiguousarray(scales)
+    if codes.strides != (k, 1):
+        codes = np.ascontiguousarray(codes)
+    if scales.strides != (scales.shape[1], 1):
+        scales = np.ascontiguousarray(scales)
     given = address_of(codes), address_of(scales), rows, k, groups, groups // scales.shape[1], ready.padded
     group_preparer(scale[0], role)(*given, ready.address, int(negate))
     return ready
@@ -331,7 +313,21 @@ def _check_scales(
     return pair, scales
 
 
-_step = cache(find_step)
+@lru_cache(maxsize=1024)
+def _step(arch: str, kind: str | None, d: str, a: Layout, b: Layout) -> Step:
+    """The step on operands, which must fit each other."""
+    step = find_step(arch, kind, a.fmt, b.fmt, d, a.stored)
+    if a.role != "a" or b.role != "b":
+        raise NumericsError(f"expected operands prepared for the roles 'a' and 'b', got {a.role!r} and {b.role!r}")
+    if a.stored not in step.lengths or a.stored > step.k or a.k != b.k:
+        raise NumericsError(f"one step of {a.fmt} x {b.fmt} takes k = {min(step.k, max(step.lengths))}; A has {a.k}, B has {b.k}")
+    if a.wide != b.wide:
+        raise NumericsError(f"operands of types {a.fmt} and {b.fmt} are prepared for each other: expected prepare(..., other=...)")
+    if a.scale != b.scale or a.groups != b.groups or bool(step.scales) != bool(a.scale):
+        raise NumericsError(f"operands are scaled differently: A by {a.scale}, B by {b.scale}")
+    if a.stored != a.k and not step.sparse:
+        raise NumericsError(f"arch {arch!r} has no sparse products")
+    return step
 
 
 def mma_prepared(
@@ -367,19 +363,9 @@ def mma_prepared(
     >>> float(cells.view(np.float32)[0, 0])
     32.0
     """
-    step = _step(arch, kind, a.fmt, b.fmt, d, a.stored)
-    if a.role != "a" or b.role != "b":
-        raise NumericsError(f"expected operands prepared for the roles 'a' and 'b', got {a.role!r} and {b.role!r}")
+    step = _step(arch, kind, d, a.layout, b.layout)
     if saturate or negate_a or negate_b or scale_input_d:
         check_options(step, saturate, negate_a or negate_b, scale_input_d)
-    if a.stored not in step.lengths or a.stored > step.k or a.k != b.k:
-        raise NumericsError(f"one step of {a.fmt} x {b.fmt} takes k = {min(step.k, max(step.lengths))}; A has {a.k}, B has {b.k}")
-    if a.wide != b.wide:
-        raise NumericsError(f"operands of types {a.fmt} and {b.fmt} are prepared for each other: expected prepare(..., other=...)")
-    if a.scale != b.scale or a.groups != b.groups or bool(step.scales) != bool(a.scale):
-        raise NumericsError(f"operands are scaled differently: A by {a.scale}, B by {b.scale}")
-    if a.stored != a.k and not step.sparse:
-        raise NumericsError(f"arch {arch!r} has no sparse products")
     run_step(step, a, b, acc, accumulate, saturate, negate_a != negate_b, scale_input_d)
 
 
@@ -399,18 +385,18 @@ def run_step(
     step: Step, a: Prepared, b: Prepared, acc: NDArray[np.uint32], accumulate: bool, saturate: bool, negate: bool, scale_input_d: int
 ) -> None:
     """`mma_prepared` without the look-up: ``a`` gives the columns of ``acc``, all or with its padding, ``b`` the rows."""
-    rows = a.rows
-    if acc.shape not in ((b.rows, rows), (b.rows, a.padded)) or acc.dtype != np.uint32 or acc.strides[1] != 4:
+    rows, shape, strides = a.rows, acc.shape, acc.strides
+    if shape not in ((b.rows, rows), (b.rows, a.padded)) or acc.dtype != _CELL or strides[1] != 4:
         raise NumericsError(
-            f"acc: expected uint32 [{b.rows}, {rows}], contiguous along M, got {acc.dtype} {list(acc.shape)} with strides {acc.strides}"
+            f"acc: expected uint32 [{b.rows}, {rows}], contiguous along M, got {acc.dtype} {list(shape)} with strides {strides}"
         )
     option = int(saturate) if step.output == "s32" else SIGN if negate else 0
     cells = acc
-    if acc.shape[1] != a.padded:
+    if shape[1] != a.padded:
         cells = np.zeros((b.rows, a.padded), np.uint32)
         cells[:, :rows] = acc
-    pointer = address_of(cells)
-    last = a.groups or scale_input_d
-    multiplier(step, a.wide)(pointer, cells.strides[0], a.padded, b.rows, a.k, a.address, b.address, -1 if accumulate else 0, option, last)
+        strides = cells.strides
+    keep, last = -1 if accumulate else 0, a.groups or scale_input_d
+    multiplier(step, a.wide)(address_of(cells), strides[0], a.padded, b.rows, a.k, a.address, b.address, keep, option, last)
     if cells is not acc:
         acc[...] = cells[:, :rows]

@@ -15,8 +15,10 @@ from ptxlab import ptx
 from ptxlab.diagnostics import Place
 from ptxlab.machine.launch.options import refuse
 from ptxlab.profile.counters.columns import COLUMNS, Counts
+from ptxlab.profile.counters.footprint import Footprint, whole_footprint
 from ptxlab.profile.counters.roles import Role
-from ptxlab.profile.model.estimate import Estimate, Sample, estimate
+from ptxlab.profile.model.estimate import Estimate, estimate
+from ptxlab.profile.model.traffic import Sample
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 if TYPE_CHECKING:
@@ -139,6 +141,7 @@ class Profile:
     roles : of the warps of a CTA
     products : products of matrices by instruction, types and shape
     occupancy : how the grid fills the device; the columns of tensor memory are the most that a CTA has had
+    arrays : what the CTAs that ran have accessed of each array, by address; a variable of a module, or memory without a name, counts as one
     counted : the counters, of which the methods make sums
     sample : what the time model needs
     assembled : what an assembler says that the kernel needs; None if none was asked
@@ -161,6 +164,8 @@ class Profile:
     >>> found = kernel.launch(block=64, args=[np.zeros(128, np.uint32)], profile=True).profile
     >>> found.totals.global_sectors, found.totals.global_least
     (16, 8)
+    >>> found.footprint.read, found.footprint.written, found.arrays[0].name
+    (0, 512, 'a')
     >>> [(line.place.line, line.counts.excess_sectors) for line in found.lines() if line.counts.excess_sectors]
     [(10, 8)]
     """
@@ -171,6 +176,7 @@ class Profile:
     roles: tuple[Role, ...]
     products: tuple[ProductCounts, ...]
     occupancy: Occupancy
+    arrays: tuple[Footprint, ...]
     counted: _CountedOps = field(repr=False)
     sample: Sample = field(repr=False)
     assembled: Assembled | None = None
@@ -183,6 +189,7 @@ class Profile:
         table: NDArray[np.int64],
         products: tuple[ProductCounts, ...],
         tensor_columns: int,
+        arrays: tuple[Footprint, ...],
         sample: Sample,
     ) -> Self:
         """The profile of a launch that has ended, with ``table[role, op, column]``."""
@@ -190,7 +197,7 @@ class Profile:
         counted = _CountedOps(launch.module, tuple(launch.program.ops[index] for index in executed.tolist()), table[:, executed])
         device = launch.device.sms, prod(launch.options.grid), launch.ctas_per_sm
         found = occupancy(launch.threads, launch.shared_bytes, launch.registers, *device, tensor_columns)
-        return cls(launch.program.name, launch.target, launch.done_ctas, tuple(roles), products, found, counted, sample)
+        return cls(launch.program.name, launch.target, launch.done_ctas, tuple(roles), products, found, arrays, counted, sample)
 
     @cached_property
     def instructions(self) -> tuple[InstructionCounts, ...]:
@@ -210,6 +217,11 @@ class Profile:
             line = self.sample.launch.program.ops[index].line
             found[line] = found.get(line, 0.0) + part
         return found
+
+    @property
+    def footprint(self) -> Footprint:
+        """What the CTAs that ran have accessed of all arrays: no launch of them can move less between L2 and a cold DRAM."""
+        return whole_footprint(self.arrays)
 
     @property
     def totals(self) -> Counts:
@@ -262,6 +274,7 @@ class Profile:
             ],
             "products": [each.as_dict() for each in self.products],
             "occupancy": self.occupancy.as_dict(),
+            "footprint": self.footprint.as_dict() | {"arrays": [each.as_dict() for each in self.arrays]},
             "estimate": None if self.estimate is None else self.estimate.as_dict(),
             "assembled": None if self.assembled is None else asdict(self.assembled),
             "ptx_lines": [line.as_dict() for line in self.lines()],

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ptxlab.profile import COLUMNS, Counts, Estimate, LineCounts, Profile, advice
 
-__all__ = ["estimate_words", "profile_comparison", "profile_tables", "summary_words"]
+__all__ = ["ARRAY_HEADINGS", "array_rows", "estimate_words", "profile_comparison", "profile_tables", "summary_words"]
 
 _LONGEST = 44
 """Characters of a line of PTX that are shown."""
@@ -45,6 +45,7 @@ _HEADINGS = (
     _Heading("wavefronts\n(conflicts)", lambda c: c.shared_wavefronts, lambda c: c.bank_conflicts),
     _Heading("sectors\n(excess)", lambda c: c.global_sectors, lambda c: c.excess_sectors),
     _Heading("copied\nbytes", lambda c: c.bytes_to_shared + c.bytes_from_shared),
+    _Heading("wavefronts of\ncopies, operands", lambda c: c.copy_wavefronts + c.operand_wavefronts),
     _Heading("tensor memory\nbytes", lambda c: c.tensor_memory_bytes),
     _Heading("tensor\noperations", lambda c: c.tensor_operations),
 )
@@ -61,8 +62,8 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
 
     Returns
     -------
-    the occupancy in words, a table of the roles, one of the products, and one of the lines; columns without numbers are left out. Large
-    numbers are rounded; `Profile.as_dict` has them all
+    the occupancy in words, a table of the roles, one of the products, one of the arrays, and one of the lines; columns without numbers are
+    left out. Large numbers are rounded; `Profile.as_dict` has them all
     """
     totals = found.totals
     shown = [heading for heading in _HEADINGS if heading.number(totals)]
@@ -74,6 +75,8 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
     parts.append(roles)
     if found.products:
         parts.append(_products(found))
+    if found.arrays:
+        parts.append(_arrays(found))
     lines = [line for line in found.lines(by) if everything or _costs(line.counts)]
     title = "source line" if by == "source" else "PTX line"
     parts.append(_table(title, shown, ((_title(line), line.counts) for line in lines)))
@@ -86,6 +89,8 @@ def profile_comparison(first: Profile, second: Profile) -> Table:
     """A table of what two profiles differ in: the totals, and the estimates of time; it shows only what one of them has."""
     table = Table("", "first", "second", "second by first", box=SIMPLE, padding=(0, 1), pad_edge=False)
     rows = [(column.name, getattr(first.totals, column.name), getattr(second.totals, column.name)) for column in COLUMNS]
+    names = {"bytes in different sectors, read": "read", "the same, written": "written"}
+    rows += [(title, getattr(first.footprint, name), getattr(second.footprint, name)) for title, name in names.items()]
     if first.estimate is not None and second.estimate is not None:
         rows.append(("estimated cycles", round(first.estimate.cycles), round(second.estimate.cycles)))
     for name, one, other in rows:
@@ -109,6 +114,25 @@ def _products(found: Profile) -> Table:
     for each in found.products:
         table.add_row(Text(each.opcode), each.types, "x".join(map(str, each.shape)), f"{each.count:,}", f"{each.operations:,}")
     return table
+
+
+def _arrays(found: Profile) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1), pad_edge=False)
+    for title in ARRAY_HEADINGS:
+        table.add_column(title, justify="left" if title == ARRAY_HEADINGS[0] else "right")
+    for row in array_rows(found):
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+ARRAY_HEADINGS = ("array", "bytes", "bytes read", "bytes written", "read by CTAs", "CTAs that read a sector")
+
+
+def array_rows(found: Profile) -> Iterator[tuple[str, ...]]:
+    """The rows of a table of the footprints, whose columns are `ARRAY_HEADINGS`; the last row is of all arrays if there are several."""
+    for each in (*found.arrays, *([found.footprint] if len(found.arrays) > 1 else [])):
+        numbers = (each.size, each.read, each.written, each.read_by_ctas)
+        yield each.name or "all", *(_short(number) if number else "" for number in numbers), f"{each.reuse:.2f}" if each.read else ""
 
 
 def _title(line: LineCounts) -> str:
@@ -144,6 +168,7 @@ def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
     yield f"estimate for {known.target}: {time}; memory is warm"
     peak = max(estimate.roofline, key=lambda name: estimate.roofline[name])
     yield f"limited by {estimate.limiter}; {estimate.fraction_of_peak:.0%} of the peak of {peak}"
+    yield from _position_words(estimate)
     yield _parts("an SM is busy with", estimate.occupied)
     yield _parts("warps wait for", estimate.waits)
     longest = sorted(found.waits_by_line().items(), key=lambda item: -item[1])[:_WAITS]
@@ -154,6 +179,22 @@ def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
     left = "" if estimate.replayed == estimate.ctas else "; the others take as long"
     yield f"{estimate.replayed} of the {estimate.ctas} CTAs of an SM were replayed, {estimate.resident} at once{left}"
     yield from advice(found)
+
+
+def _position_words(estimate: Estimate) -> Iterator[str]:
+    """The fractions of the peaks of products, and the position in the roofline model, in T operations in a second."""
+    position, scale = estimate.position, estimate.parameters.clock / 1000
+    if not position.tensor:
+        return
+    yield "tensor cores reach " + ", ".join(
+        f"{position.fractions[each.rate]:.0%} of the peak of {each.rate} ({each.peak * scale:,.0f} T/s)" for each in position.tensor
+    )
+    achieved, attainable = position.achieved * scale, position.attainable * scale
+    memory = "no DRAM traffic"
+    if position.intensity is not None:
+        side = "above" if position.intensity > position.ridge else "below"
+        memory = f"{position.intensity:,.0f} operations for a byte of DRAM, {side} the ridge at {position.ridge:,.0f}"
+    yield f"roofline: {achieved:,.0f} of {attainable:,.0f} T/s that {position.roof} allows; {memory}"
 
 
 def _step(key: tuple[str, str, int], lines: list[int]) -> str:

@@ -10,13 +10,15 @@ from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, Place
 from ptxlab.profile import LineCounts, Profile
-from ptxlab.view._profile import estimate_words, summary_words
+from ptxlab.profile.model.memory import TENSOR
+from ptxlab.tables import TENSOR_MEMORY_COLUMNS
+from ptxlab.view._profile import ARRAY_HEADINGS, array_rows, estimate_words, summary_words
 
 __all__ = ["report_page"]
 
 _COLUMNS = (
     *("executions", "shared_wavefronts", "global_sectors", "bytes_to_shared", "bytes_from_shared"),
-    *("tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
+    *("copy_wavefronts", "operand_wavefronts", "tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
 )
 _PATH = (-1, "critical path")
 _MOST_STEPS = 100_000
@@ -99,14 +101,35 @@ def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
         "cycles": 0 if estimate is None else round(estimate.cycles),
         "clock": 1.0 if estimate is None else estimate.parameters.clock,
         "roofline": [] if estimate is None else [[name, round(cycles)] for name, cycles in estimate.roofline.items()],
+        "arrays": [ARRAY_HEADINGS, *array_rows(found)] if found.arrays else [],
         "columns": names,
         "ptx": ptx,
         "source": source,
         "tracks": [track if cta < 0 else f"CTA {cta} {track}" for cta, track in tracks],
+        "memory": _memory(found, lines),
         "kinds": kinds,
         "spans": [
             [place, kinds.index(span.kind), lines[span.op], round(span.begin, 1), round(span.end, 1)]
             for place, span in (*((places[span.cta, span.track], span) for span in spans), *((0, span) for span in path))
+        ],
+    }
+
+
+def _memory(found: Profile, lines: list[int]) -> dict[str, Any]:
+    """What lies in shared and tensor memory of the first CTAs: the rows of the picture, and in each what is held from when until when."""
+    spans = () if found.estimate is None else found.estimate.memory
+    rows = sorted({(span.cta, span.space) for span in spans})
+    kinds = sorted({span.kind for span in spans})
+    sizes = [max(span.end for span in spans if (span.cta, span.space) == row) for row in rows]
+    return {
+        "rows": [f"CTA {cta} {space}" for cta, space in rows],
+        "units": ["columns" if space == TENSOR else "bytes" for _, space in rows],
+        "sizes": [TENSOR_MEMORY_COLUMNS if space == TENSOR else size for (_, space), size in zip(rows, sizes, strict=True)],
+        "kinds": kinds,
+        "held": [
+            [rows.index((span.cta, span.space)), span.first, span.end, kinds.index(span.kind), lines[span.op]]
+            + [round(time, 1) for time in (span.begin, span.written, span.until)]
+            for span in spans
         ],
     }
 

@@ -7,7 +7,7 @@ import pytest
 import ptxlab
 from ptxlab.engine import Executable
 
-from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, launch, mistaken
+from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, STORED, launch, mistaken
 
 STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
 
@@ -52,7 +52,7 @@ def test_programs_that_are_equal_are_one() -> None:
     assert followed.variant(False, True, followed=False)[1] is not followed.variant(False, True)[1]
     assert followed.variant(False, True, followed=False)[1] is followed.variant(False, True, followed=False)[1]
     assert followed.variant(False, False)[0] is followed.program
-    plain = ptxlab.loads(LOADED_TEXT.replace(STORE, "")).kernel()
+    plain = ptxlab.loads(LOADED_TEXT.replace(STORE, "").replace(STORED, "")).kernel()
     assert plain.variant(False, True, followed=False)[1] is plain.variant(False, True)[1]
 
 

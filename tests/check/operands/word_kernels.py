@@ -114,13 +114,18 @@ def mistaken(name: str, text: str = TEXT) -> tuple[str, str, str]:
     return text.replace(right, instead), code, fix
 
 
-def launch(text: str, a: Any = None, backend: str = "llvm", flat: bool = False, turned: bool = False, **options: Any) -> tuple[Any, bool]:
-    """The result, and whether the product is right; ``flat``: the array has one dimension; ``turned``: it is the transposed matrix."""
+def launch(
+    text: str, a: Any = None, backend: str = "llvm", flat: bool = False, turned: bool = False, one_row: bool = False, **options: Any
+) -> tuple[Any, bool]:
+    """The result, and whether the product is right.
+
+    ``flat``: the array has one dimension; ``turned``: it is the transposed matrix; ``one_row``: the result has one dimension.
+    """
     if a is None:
         a = np.random.default_rng(5).integers(-4, 5, (128, 128)).astype(np.float16)
     c = np.zeros((128, 64), np.float32)
     kernel = ptxlab.loads(text, file="product.ptx").kernel()
-    args = [np.ascontiguousarray(a.T if turned else a).reshape(-1 if flat else a.shape), c]
+    args = [np.ascontiguousarray(a.T if turned else a).reshape(-1 if flat else a.shape), c.reshape(-1) if one_row else c]
     with kernel.replaced(kernel.program, Executable(kernel.program, backend=backend)) if backend != "llvm" else nullcontext():
         result = kernel.launch(block=128, args=args, **options)
     rows = a.view(np.float16)[:, :64].astype(np.float64)

@@ -26,6 +26,8 @@ WAITS = [
     ("cp.async.wait_all;", True),
     ("cp.async.commit_group;", False),
     ("cp.async.commit_group;\ncp.async.wait_group 1;", False),
+    # A number of groups has no sign.
+    ("cp.async.commit_group;\ncp.async.wait_group -1;", False),
     ("bar.sync 0;", False),
 ]
 
@@ -47,6 +49,21 @@ def test_the_report() -> None:
     assert finding.fix == (
         "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between line 19 and line 21"
     )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("count", "clean"), [("0", True), ("1", False), ("-1", False)])
+def test_bulk_groups_that_a_wait_leaves_pending(count: str, clean: bool, schedule: dict[str, Any]) -> None:
+    """The thread overwrites what a bulk copy reads."""
+    body = f"""
+    @%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 64;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group.read {count};
+    @%p1 st.shared.u32 [%r2], 7;
+    cp.async.bulk.wait_group 0;
+    """
+    fill = "mad.lo.u32 %r3, %r1, 4, %r2;\nst.shared.u32 [%r3], 1;\nfence.proxy.async.shared::cta;\nbar.sync 0;\n"
+    assert found(launch(fill + body, block=32, **schedule)) == ([] if clean else [("X104", "@%p1 st.shared.u32 [%r2], 7;")])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxlab.check.model import Component, Kind, Row, rule, rule_table, scoped
+from ptxlab.check.race.shadow import shadow as shadow_module
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
@@ -249,3 +251,35 @@ def test_neighbours_are_judged_like_granules_alone(accesses: list) -> None:
     held = [made._objects[0].cells for made in (whole, single)]
     live = [np.where(cells[..., 1:] != 0, cells, 0) for cells in held]
     assert np.array_equal(*live)
+
+
+RACES = """
+mad.lo.u32 %r3, %r1, 4, %r2;
+mov.u32 %r4, 0;
+AGAIN:
+st.shared.u32 [%r3], %r1;
+ld.shared.u32 %r5, [%r3+64];
+add.u32 %r4, %r4, 1;
+setp.lt.u32 %p2, %r4, 20;
+@%p2 bra AGAIN;
+"""
+
+
+def test_optimised_functions_take_over_after_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a launch that finds races, and with the same findings as either functions alone."""
+
+    def findings(functions: shadow_module._Functions) -> list[str]:
+        monkeypatch.setattr(shadow_module, "_functions", lambda: functions)
+        return [str(d) for d in launch(RACES, check="race").diagnostics]
+
+    monkeypatch.setenv("PTXLAB_CACHE", "off")
+    optimised = shadow_module._Functions()
+    optimised.count(1 << 60)
+    expected = findings(optimised)
+    assert expected
+    for rows in (sys.maxsize, 40, 0):
+        functions = shadow_module._Functions()
+        assert functions.drain is not optimised.drain
+        functions.quick_rows = rows
+        assert findings(functions) == expected
+        assert (functions.drain is optimised.drain) == (rows < sys.maxsize), rows

@@ -109,6 +109,11 @@ DECIDED = {
     "under a guard": f"{SUM} setp.lt.u32 p1, lane, 9; @p1 add.s32 r0, r0, 1; {STORE} setp.lt.s32 p0, r0, 12;",
     "the first lane with the same value": """and.b32 t, u0, 1; shr.u32 r0, lane, 1; shl.b32 r0, r0, 1; or.b32 r0, r0, t;
         match.any.sync.b32 r0, r0, -1; brev.b32 r0, r0; clz.b32 r0, r0; add.s32 r1, lane, 1; setp.eq.s32 p0, r0, r1;""",
+    "a register less itself": "sub.s32 r0, u0, u0; setp.eq.s32 p0, r0, 0;",
+    "a register and itself": "xor.b32 r0, u0, u0; setp.eq.s32 p0, r0, 0;",
+    "the sign of a square": "mul.rn.f32 r0, u0, u0; setp.lt.s32 p0, r0, 0;",
+    "the sign of a sum of squares": "mul.rn.f32 r0, u0, u0; fma.rn.f32 r0, u1, u1, r0; setp.lt.s32 p0, r0, 0;",
+    "at most a number": "min.u32 r0, u0, 11; setp.lt.u32 p0, r0, 12;",
     "the rows of a sparse matrix": f"{ROW} setp.eq.s32 p0, r4, 0;",
 }
 UNDECIDED = {
@@ -116,6 +121,8 @@ UNDECIDED = {
     "a sum that wraps": ("and.b32 t, u0, 3; add.s32 r0, t, 0x7ffffffe; setp.lt.s32 p0, r0, 0;", 1),
     "a difference that wraps": (f"{SUM} sub.s32 r0, r0, 8; {STORE} setp.lt.u32 p0, r0, 4;", 1),
     "a product that is too wide": (f"{SUM} mul.lo.s32 r0, r0, 0x10000000; setp.lt.s32 p0, r0, 0;", 1),
+    "the sign of a product": ("mul.rn.f32 r0, u0, u1; setp.lt.s32 p0, r0, 0;", 1),
+    "at most a number, with a sign": ("min.s32 r0, u0, 11; setp.lt.u32 p0, r0, 12;", 1),
     "written or not": (f"{SUM} and.b32 t, u1, 1; setp.eq.s32 p1, t, 0; @p1 add.s32 r0, r0, 9; {STORE} setp.lt.s32 p0, r0, 12;", 1),
     "read from memory": (f"{SUM} st.shared.b32 [at+8], r0; ld.shared.b32 r0, [at+8]; setp.lt.s32 p0, r0, 12;", 1),
 }

@@ -57,6 +57,12 @@ _COPY_IN_LOOP = "    cp.async.cg.shared.global [%r10], [%rd4], 16;\n    cp.async
 
 _EXACT = (".maxntid 256, 1, 1", ".reqntid 256, 1, 1")
 
+_OBJECT = "    .shared .align 8 .b64 done;\n"
+_INIT = "    @%p1 mbarrier.init.shared::cta.b64 [done], 1;\n"
+_COMMIT = "    tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9];\n"
+_OTHER = tuple((piece, piece + piece.replace("done", "other")) for piece in (_OBJECT, _INIT))
+_COMMIT_OTHER = _COMMIT.replace("%r9", "other")
+
 RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
     "a descriptor of two parts, not all of which go together": (
         "tcgen05_product",
@@ -72,6 +78,15 @@ RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
     ),
     "a barrier between stores, which the threads after it do not need": ("tensor_memory", ((_STORES, _STORES_WITH_BARRIER),)),
     "warps that take all the registers that others give back": ("warps", (_EXACT, ("u32 160;", "u32 216;"))),
+    "a commit that nothing waits for before one that is waited for": (
+        "tcgen05_product",
+        (*_OTHER, (_COMMIT, _COMMIT_OTHER + _COMMIT)),
+    ),
+    "a commit that nothing waits for after one that is waited for": (
+        "tcgen05_product",
+        (*_OTHER, (_COMMIT, _COMMIT + _COMMIT_OTHER)),
+    ),
+    "a box of two rows of 32 words": ("tensor_map", (("[%r3], 0, 16;", "[%r3], 0, 32;"), ("[%r3], 1, 4;", "[%r3], 1, 2;"))),
     "zeros of an accumulator behind the fence": (
         "wgmma",
         ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f4')}", 1))),
@@ -89,6 +104,13 @@ WRONG: dict[str, tuple[str, tuple[Edit, ...], str]] = {
         ((_STORES, _STORES.replace("tcgen05.wait::st.sync.aligned;", "bar.sync 0;")),),
         "X107",
     ),
+    "only a commit that nothing waits for": ("tcgen05_product", (*_OTHER, (_COMMIT, _COMMIT_OTHER)), "H601"),
+    "a tensor map that is used with no fence": (
+        "tensor_map",
+        (("    fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;\n", ""),),
+        "X117",
+    ),
+    "bytes of a box of two rows": ("tensor_map", (("[%r3], 1, 4;", "[%r3], 1, 2;"),), "H601"),
     "warps that take more registers than others give back": ("warps", (_EXACT, ("u32 160;", "u32 224;")), "H601"),
     "values of an accumulator behind the fence": (
         "wgmma",
@@ -114,6 +136,15 @@ def test_wrong(name: str) -> None:
     text = edited(base, *edits)
     assert code in codes(text)
     assert code in {d.code for d in launch(base, text)[0].diagnostics}
+
+
+def test_stores_whose_columns_only_some_path_uses() -> None:
+    """The columns of the second store are read if there are two steps."""
+    text = edited("tensor_memory", ("    tcgen05.wait::st.sync.aligned;\n", "    bar.sync 0;\n"))
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if "tcgen05.st" in line]
+    found = [(d.code, d.severity, d.place.line) for d in lint_module(text, "kernel.ptx", None, None) if d.place is not None]
+    assert found == [("X107", "error", lines[0]), ("X107", "warning", lines[1])]
+    assert {d.code for d in launch("tensor_memory", text)[0].diagnostics} == {"X107"}
 
 
 def test_a_wait_for_the_phase_before_the_first() -> None:

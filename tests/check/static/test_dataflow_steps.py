@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.check.static.dataflow._unrolled import Step, steps
+from ptxlab.check.static.dataflow._unrolled import Execution, Step
 from tests.check.static.test_dataflow_values import flow, stores
 
 LOOP = "mov.u32 %r1, a; mov.u32 %r2, 0; NEXT: st.shared.u32 [%r1], 0; add.u32 %r1, %r1, 4; add.u32 %r2, %r2, 1; {}@%p1 bra NEXT;"
@@ -13,7 +13,7 @@ LOOP = "mov.u32 %r1, a; mov.u32 %r2, 0; NEXT: st.shared.u32 [%r1], 0; add.u32 %r
 def stores_in(body: str) -> list[Step]:
     found = flow(body)
     indices = {point.op.index for point in stores(found)}
-    return [step for step in steps(found) if step.point.op.index in indices]
+    return [step for step in Execution(found) if step.point.op.index in indices]
 
 
 def addresses(body: str) -> list[int | None]:

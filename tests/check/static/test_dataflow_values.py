@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from ptxlab import ptx
-from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
+from ptxlab.check.static.dataflow._flow import Flow, flow_of
 from ptxlab.check.static.dataflow._paths import paths_of
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.engine import lower
+from ptxlab.engine.lowering.matching import candidates
+from ptxlab.isa.catalogue import match
 from ptxlab.isa.native_ops import LaneAccess
 
 HEADER = """.version 9.0
@@ -136,3 +139,34 @@ def test_threads_behind_a_branch_that_is_known_for_some(inverted: bool) -> None:
     reached = found.reached[store.block]
     assert reached is not None
     assert reached.tolist() == [True] * 32 + [False] * 32
+
+
+def test_halves_of_a_word_that_is_not_known() -> None:
+    """``_`` stands for the half that is not written: the halves are not the same, whichever instruction unpacks them."""
+    unpacked = (
+        "ld.param.u64 %rd1, [n]; mul.lo.u64 %rd1, %rd1, %rd1; mov.b64 {%r1, _}, %rd1; mov.b64 {_, %r2}, %rd1; mov.b64 {%r3, %r4}, %rd1;"
+    )
+    stored = "".join(f"st.shared.u32 [%r{number}], 0;" for number in (1, 2, 3, 4))
+    low, high, both_low, both_high = (
+        point.operands[0] for point in stores(flow(unpacked.replace("u64 %rd1, [n]", "u32 %r0, [n]; cvt.u64.u32 %rd1, %r0") + stored))
+    )
+    assert low is not None
+    assert high is not None
+    assert both_low is not None
+    assert both_high is not None
+    assert low.same(both_low)
+    assert high.same(both_high)
+    assert not low.same(high)
+
+
+def test_equal_instructions_have_equal_results_however_they_were_looked_up() -> None:
+    """What has been found for the first of them is kept; the second one is looked up anew."""
+    program = "ld.param.u32 %r0, [n]; cvt.u64.u32 %rd1, %r0; mul.lo.u64 %rd1, %rd1, %rd1; mov.b64 {%r1, _}, %rd1; "
+    flow(program)
+    match.cache_clear()
+    candidates.cache_clear()
+    program += "mov.b64 {%r3, %r4}, %rd1; st.shared.u32 [%r1], 0; st.shared.u32 [%r3], 0;"
+    low, both_low = (point.operands[0] for point in stores(flow(program)))
+    assert low is not None
+    assert both_low is not None
+    assert low.same(both_low)

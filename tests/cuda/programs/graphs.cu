@@ -97,6 +97,58 @@ int main() {
   CUDA(cudaStreamSynchronize(stream));
   for (int i = 0; i < n; i++) EXPECT(got[i] == 7);
 
+  // What nodes hold, and nodes by one structure for all types.
+  cudaMemsetParams held_fill = {};
+  CUDA(cudaGraphMemsetNodeGetParams(fill, &held_fill));
+  EXPECT(held_fill.dst == x && held_fill.value == 7 && held_fill.elementSize == 4 && held_fill.width == n && held_fill.height == 1);
+  cudaMemcpy3DParms held_copy = {};
+  CUDA(cudaGraphMemcpyNodeGetParams(copy, &held_copy));
+  EXPECT(held_copy.srcPtr.ptr == x && held_copy.dstPtr.ptr == got.data() && held_copy.kind == cudaMemcpyDeviceToHost);
+  EXPECT(held_copy.extent.width == n * sizeof(int) && held_copy.extent.height == 1 && held_copy.extent.depth == 1);
+#if CUDART_VERSION >= 13020
+  cudaGraphNodeParams held = {};
+  CUDA(cudaGraphNodeGetParams(kernel, &held));
+  EXPECT(held.type == cudaGraphNodeTypeKernel && held.kernel.func == (void *)add && held.kernel.blockDim.x == 128);
+  EXPECT(held.kernel.functionType == cudaKernelFunctionTypeDeviceEntry);
+  EXPECT(*static_cast<int *>(held.kernel.kernelParams[1]) == 5);
+  CUDA(cudaGraphNodeGetParams(copy, &held));
+  EXPECT(held.type == cudaGraphNodeTypeMemcpy && held.memcpy.copyParams.dstPtr.ptr == got.data());
+  CUDA(cudaGraphNodeGetParams(host, &held));
+  EXPECT(held.type == cudaGraphNodeTypeHost && held.host.userData == &calls);
+#endif
+#if CUDART_VERSION >= 13000
+  cudaGraphNodeParams any = {};
+  any.type = cudaGraphNodeTypeKernel;
+  any.kernel.func = (void *)add;
+  any.kernel.gridDim = dim3(2);
+  any.kernel.blockDim = dim3(128);
+  any.kernel.kernelParams = arguments;
+  cudaGraph_t generic;
+  cudaGraphNode_t first, second;
+  CUDA(cudaGraphCreate(&generic, 0));
+  CUDA(cudaGraphAddNode(&first, generic, nullptr, nullptr, 0, &any));
+  cudaGraphNodeParams out = {};
+  out.type = cudaGraphNodeTypeMemcpy;
+  out.memcpy.copyParams = held_copy;
+  CUDA(cudaGraphAddNode(&second, generic, &first, nullptr, 1, &out));
+  cudaGraphExec_t generic_executable;
+  CUDA(cudaGraphInstantiate(&generic_executable, generic, 0));
+  CUDA(cudaGraphLaunch(generic_executable, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int i = 0; i < n; i++) EXPECT(got[i] == 37);
+  value = 3;
+  CUDA(cudaGraphExecNodeSetParams(generic_executable, first, &any));
+  CUDA(cudaGraphLaunch(generic_executable, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int i = 0; i < n; i++) EXPECT(got[i] == 40);
+  CUDA(cudaGraphNodeSetParams(first, &any));
+  EXPECT(cudaGraphNodeSetParams(second, &any) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  CUDA(cudaGraphExecDestroy(generic_executable));
+  CUDA(cudaGraphDestroy(generic));
+  value = 30;
+#endif
+
   cudaGraph_t own;
   cudaGraphNode_t allocation, release;
   cudaGraphExec_t own_executable;

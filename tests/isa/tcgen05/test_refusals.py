@@ -288,6 +288,34 @@ def test_commit_tracks_the_operations_of_its_own_thread():
         )
 
 
+TURNS = f"""mov.u32 i, 0;
+TURN:
+@!p bra AFTER;
+setp.eq.u32 q, i, {{turn}};
+@q {MMA};
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [bar];
+AFTER:
+mbarrier.try_wait.parity.shared::cta.b64 q, [bar], i;
+@!q bra AFTER;
+bar.sync 0;
+add.u32 i, i, 1;
+setp.lt.u32 q, i, 2;
+@q bra TURN;
+{{after}}
+mov.u32 i, 0"""
+"""A loop of two turns that commits in each, and multiplies in one."""
+
+
+@pytest.mark.parametrize(("turn", "after", "codes"), [(0, "", []), (1, "", []), (2, f"@p {MMA};", ["T633"])])
+def test_a_commit_that_has_something_to_track_in_another_turn(turn: int, after: str, codes: list[str]) -> None:
+    """A loop without a turn before a commit is no mistake; a commit that never has anything to track is."""
+    image, before = np.zeros((1, 1 << 17), np.uint8), np.zeros((1, 512, 128), np.uint32)
+    text = "mov.u32 v, 0;\n" + TURNS.format(turn=turn, after=after)
+    _, result = launch(text, image, before, a=A, b=A, idesc=IDESC, enable=False)
+    assert result.completed
+    assert [found.code for found in result.diagnostics] == codes
+
+
 def test_dealloc_before_the_commit_is_found_where_operations_perform_late():
     image, before = np.zeros((1, 1 << 17), np.uint8), np.zeros((1, 512, 128), np.uint32)
     early = f"{MMA};\nld.shared.u32 ta, [slot];\nsetp.lt.u32 q, tid, 32;\n@q tcgen05.dealloc.cta_group::1.sync.aligned.b32 ta, 512"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,17 +17,20 @@ from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
 from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_images import WORD, address_in, fitting_descriptor, is_image_of_words, rows_of_words
 from ptxlab.check.operands._word_report import WordReporter
+from ptxlab.check.operands.elements.check import ElementCheck
+from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.native_ops import CopyAsync
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy, TileArray
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.warp.warp import Warp
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["OperandCheck", "multiplies"]
 
@@ -46,6 +50,8 @@ _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 def multiplies(program: Program) -> bool:
     """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
+    if program.loaded.matrices or program.loaded.cells or program.loaded.results:
+        return True
     return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
 
 
@@ -106,7 +112,13 @@ class OperandCheck(Observer):
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch)
         self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
+        self._results = ResultCheck(launch, self._reporter)
+        if self._results.needed:
+            self.stopped = self._stopped  # type: ignore[method-assign]
+        loaded = launch.program.loaded
         self._by_words = copies_words(launch.program)
+        self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.results)
+        self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
@@ -118,7 +130,9 @@ class OperandCheck(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
             self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta, self._layouts), Products()
-        if self._by_words:
+            if self._launch.program.loaded.cells:
+                self._tensor[id(cta)] = TensorSources()
+        if self._noted:
             self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
 
     def fill(self, warp: Warp) -> None:
@@ -126,6 +140,13 @@ class OperandCheck(Observer):
         words = self._words.get(id(warp.cta))
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
+        if self._launch.program.loaded.cells:
+            warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
+
+    def _stopped(self, warp: Warp, split: ConvergedLanes) -> None:
+        """A warp that has exited has stored its results."""
+        if not split.mask:
+            self._results.exited(warp)
 
     def ended(self, cta: CtaState) -> None:
         if id(cta) in self._tensor:
@@ -133,6 +154,7 @@ class OperandCheck(Observer):
         self._shared.pop(id(cta), None)
         self._products.pop(id(cta), None)
         self._words.pop(id(cta), None)
+        self._elements.ended(cta)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.tiles is not None:
@@ -141,7 +163,7 @@ class OperandCheck(Observer):
                 if shared is not None:
                     shared.copied(tile, operation.op)
                     if id(tile.cta) in self._words:
-                        self._words[id(tile.cta)].overwritten(tile.offset, tile.size)
+                        self._words[id(tile.cta)].placed(tile, self._elements.follows_tiles)
         elif operation.bytes_copied is not None:
             for copied in operation.bytes_copied():
                 words, origin = self._words.get(id(copied.cta)), None if copied.origin is None else self._words.get(id(copied.origin[0]))
@@ -156,15 +178,43 @@ class OperandCheck(Observer):
         elif operation.product is not None:
             product = operation.product()
             self._types.setdefault(product.d, operation)
+            if self._results.needed:
+                self._results.multiplied(product)
             for cta in product.ctas:
                 # An operation may perform after its CTA has exited.
                 if id(cta) in self._shared:
                     self._multiplied(operation, product, cta)
+            if operation.details is not None:
+                self._multiplied_elsewhere(operation, operation.details, product)
             if product.scales and id(product.ctas[0]) in self._tensor:
                 about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
                 self._scale_check.multiplied(*about)
                 if self._of_two_arrays(product, product.ctas[0]):
                     self._scale_check.exchanged(*about)
+
+    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
+        """An instruction of one warp has multiplied matrices in registers."""
+        if self._elements.takes(warp.op):
+            self._elements.multiplied(warp, details(), warp.cta)
+
+    def _multiplied_elsewhere(self, operation: AsyncOperation, details: Callable[[], Product], product: MatrixProduct) -> None:
+        """An instruction may multiply an A in registers or in tensor memory with a B in shared memory."""
+        if product.tensor_a is not None:
+            if product.tensor_a.bits and operation.op.index not in self._kept:
+                for number, cta in enumerate(product.ctas[: len(product.tensor_a.lanes)]):
+                    if id(cta) in self._tensor:
+                        sources = self._tensor[id(cta)].addresses.reshape(-1)
+                        a = TensorPart(product.tensor_a, number, sources)
+                        self._elements.multiplied(operation, details(), cta, a, *self._other(product, cta))
+        elif self._elements.takes(operation.op):
+            self._elements.multiplied(operation, details(), product.ctas[0], *self._other(product, product.ctas[0]))
+
+    def _other(self, product: MatrixProduct, cta: Any) -> tuple[SharedPart, ...]:
+        """The B in shared memory beside an A that is not; nothing if it is not known from where its words come."""
+        words, operand = self._words.get(id(cta)), product.operands[-1]
+        if words is None or operand.overlaps:
+            return ()
+        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand.chunks)),)
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""
@@ -220,7 +270,7 @@ class OperandCheck(Observer):
             self._compare_sizes(operation, product, before_operands, cta)
         moved = 0
         if product.tensor_a is not None:
-            column, columns = product.tensor_a
+            column, columns = product.tensor_a.column, product.tensor_a.columns
             moved = column - (products.tensor_a.get(product.accumulator, column) if product.accumulate else column)
             products.tensor_a[product.accumulator] = column
             self._column_steps.taken(column)
@@ -241,8 +291,8 @@ class OperandCheck(Observer):
         again = in_same_tiles and before is not None and before[0] is images
         self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
         if before is not None and in_same_tiles:
-            if product.tensor_a is not None and moved > product.tensor_a[1] and before[0].leads_to(images):
-                column, columns = product.tensor_a
+            if product.tensor_a is not None and moved > product.tensor_a.columns and before[0].leads_to(images):
+                column, columns = product.tensor_a.column, product.tensor_a.columns
                 report = partial(self._reporter.wrong_tensor_step, operation, moved, columns, cta)
                 self._column_steps.over(column - moved, columns, moved, report)
             if (before[0], images) not in self._steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "kept_matrices", "rows_text"]
+__all__ = ["FLOATS", "Executed", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "kept_matrices", "rows_text"]
 
 FLOATS: dict[str, tuple[str, ...]] = {
     "f16": ("f16",),
@@ -42,6 +42,30 @@ _MAP_MODES = frozenset(mode.name for mode in TENSOR_MAP_SWIZZLES.values())
 _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
 
 
+class Executed(Protocol):
+    """An operation, or the warp that executes an instruction."""
+
+    @property
+    def op(self) -> Op:
+        """The instruction."""
+
+
+class Matrix(Protocol):
+    """Matrix A or B of an instruction."""
+
+    @property
+    def name(self) -> str:
+        """``"A"`` or ``"B"``."""
+
+    @property
+    def title(self) -> str:
+        """What findings call it."""
+
+    @property
+    def element(self) -> str:
+        """The element type."""
+
+
 class Reporter:
     """Reports each defect of an instruction once."""
 
@@ -61,7 +85,7 @@ class Reporter:
         self._reported.add(key)
         return True
 
-    def add(self, code: str, message: str, operation: AsyncOperation, cta: Any, **fields: Any) -> None:
+    def add(self, code: str, message: str, operation: Executed, cta: Any, **fields: Any) -> None:
         """Report a finding."""
         severity = "error" if self._launch.model == "spec" else None
         self._launch.reports.add(code, message, op=operation.op, cta=cta, severity=severity, **fields)
@@ -72,6 +96,11 @@ class Reporter:
         if found is None:
             return None
         return next((each for each in found.arrays if each.holds(address)), None)
+
+    def holds(self, address: int, word: int) -> bool:
+        """Whether a word stands at an address in global memory."""
+        found = self._launch.device.memory.find(address)
+        return found is not None and bool(self._launch.device.memory.view(address, 4).view(np.uint32)[0] == word)
 
     def kept(self, op: Op) -> str | None:
         """The name of the matrix that an instruction takes from a collector buffer."""
@@ -106,8 +135,8 @@ class Reporter:
 
     def other_type(
         self,
-        operation: AsyncOperation,
-        operand: MatrixOperand,
+        operation: Executed,
+        operand: Matrix,
         element: str,
         whose: str,
         otherwise: str,

@@ -51,13 +51,15 @@ class TensorSources:
 
     Attributes
     ----------
-    codes, values : ``[column, lane]``; 0 where it is not known, and what was copied there
+    codes, values : ``[column, lane]`` of what tcgen05.cp has copied; 0 where it is not known, and what was copied there
+    addresses : of all that has been copied or stored the global addresses, as in `ptxlab.engine.context.Word.TENSOR_SOURCES`
     uses : by accumulator and matrix those since D was last written anew; None if one of them is not known
     takers : by accumulator, and by where scale factors come from, the matrix that they have scaled
     """
 
     codes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((512, 128), np.int64))
     values: NDArray[np.uint32] = field(default_factory=lambda: np.zeros((512, 128), np.uint32))
+    addresses: NDArray[np.int64] = field(default_factory=lambda: np.zeros((512, 128), np.int64))
     uses: dict[Any, list[_Use] | None] = field(default_factory=dict)
     takers: dict[Any, dict[tuple[int, int], str]] = field(default_factory=dict)
 
@@ -66,20 +68,25 @@ class TensorSources:
         chunks = copy.source.chunks
         entries = shared.entries_of(chunks)[..., None]
         codes = np.where(entries > 0, entries * _WORDS + np.arange(_WORDS), 0)
+        known = np.zeros_like(codes)
         if words is not None:
             known = words.addresses[: len(words.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS).take(chunks, axis=0)
-            codes = np.where(known > NO_SOURCE, known + _IN_GLOBAL, codes)
+            codes = np.where((known > NO_SOURCE) & (codes == 0), known + _IN_GLOBAL, codes)
         values = cta.shared[: len(cta.shared) // CHUNK * CHUNK].view(np.uint32).reshape(-1, _WORDS).take(chunks, axis=0)
         rows, columns = len(chunks), slice(copy.column, copy.column + chunks.shape[1] * _WORDS)
         for lanes in copy.lanes.T:
             self.codes[columns, lanes] = codes.reshape(rows, -1).T
+            self.addresses[columns, lanes] = known.reshape(rows, -1).T
             self.values[columns, lanes] = values.reshape(rows, -1).T
 
-    def source(self, scales: ScaleFactors, cta: Any) -> tuple[int, int] | None:
+    def source(self, scales: ScaleFactors, cta: Any, reporter: Reporter) -> tuple[int, int] | None:
         """Where the first scale factor of an instruction comes from; None if it is not known, or has been overwritten since."""
         at = scales.column, scales.lane
-        code = self.codes.item(at)
-        return (code, scales.byte) if code and self.values.item(at) == cta.tensor.words.item(at) else None
+        code, word, address = self.codes.item(at), cta.tensor.words.item(at), self.addresses.item(at)
+        if code and self.values.item(at) == word:
+            return code, scales.byte
+        # tcgen05.st has stored what it has loaded.
+        return (address + _IN_GLOBAL, scales.byte) if address > NO_SOURCE and reporter.holds(address, word) else None
 
 
 class ScaleCheck:
@@ -96,7 +103,7 @@ class ScaleCheck:
             if not product.accumulate or (uses is not None and len(uses) == _LONGEST):
                 self._compare(uses, cta)
                 uses = []
-            source = sources.source(each, cta)
+            source = sources.source(each, cta, self._reporter)
             if uses is not None and source is not None:
                 start = next((operand.descriptor.start for operand in product.operands if operand.name == each.name), -1)
                 uses.append(_Use(operation, each, source, start))
@@ -140,7 +147,7 @@ class ScaleCheck:
         if not product.accumulate or len(takers) > 2 * _LONGEST:
             takers.clear()
         for each in product.scales:
-            source = sources.source(each, cta) if each.kind == _SCALES else None
+            source = sources.source(each, cta, self._reporter) if each.kind == _SCALES else None
             if (
                 source is not None
                 and takers.setdefault(source, each.name) != each.name

@@ -24,13 +24,14 @@ from ptxlab.check.operands._word_images import (
 )
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
-from ptxlab.isa.tiles import CHUNK, CopiedBytes, MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
 
 __all__ = ["WordCheck", "Words"]
 
+_WORDS = CHUNK // WORD
 _ATTEMPTS = 4
 """How often another descriptor is looked for if an operand has no image."""
 
@@ -94,6 +95,7 @@ class Words:
     Attributes
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
+    boxed : chunks that tensor copies have brought, which are compared as tiles
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
         repeated instruction and the bases of its operands
@@ -102,13 +104,17 @@ class Words:
     sources: NDArray[np.uint64]
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
+    boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int) -> list[Words]:
         """Those of the CTAs of a cluster that starts, in one array: compiled code finds those of the other CTAs by their ranks."""
         every: NDArray[np.uint64] = np.zeros((ctas, -(-size // WORD)), np.uint64)
-        return [cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_)) for sources in every]
+        return [
+            cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
+            for sources in every
+        ]
 
     def were_brought(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""
@@ -123,12 +129,14 @@ class Words:
         offset, address, sizes = rows.T[..., None]
         size, read, at = sizes & 0xFF, sizes >> 8 & 0xFF, np.arange(0, CHUNK, WORD, dtype=np.uint64)
         written = at < size
+        self.boxed[(offset // CHUNK).astype(np.intp)] = False
         places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
         self.sources[places[written]] = found[written]
 
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""
         first, count = copied.offset // WORD, copied.size // WORD
+        self.boxed[copied.offset // CHUNK : -(-(copied.offset + copied.size) // CHUNK)] = False
         if copied.address is not None:
             self.addresses[first : first + count] = copied.address + np.arange(0, copied.size, WORD)
             self.prepared[first : first + count] = True
@@ -140,9 +148,14 @@ class Words:
             self.sources[first : first + count] = copied.words if len(copied.words) else 0
             self.prepared[first : first + count] = False
 
-    def overwritten(self, offset: int, size: int) -> None:
-        """Other operations have written some bytes."""
-        self.sources[offset // WORD : -(-(offset + size) // WORD)] = 0
+    def placed(self, tile: CopiedTile, noted: bool) -> None:
+        """A tensor copy performs; ``noted`` says whether threads load from tiles."""
+        first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
+        self.sources[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)] = 0
+        self.boxed[first:end] = True
+        if noted and tile.places is not None:
+            every = self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS)
+            every[first + tile.chunks] = (tile.address + CHUNK * tile.places)[:, None] + np.arange(0, CHUNK, WORD)
 
 
 class WordCheck:
@@ -238,7 +251,8 @@ class WordCheck:
         if operand.overlaps:
             self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand.chunks), cta)
             return None
-        if not words.addresses.item(operand.chunks.item(0) * CHUNK // WORD):
+        first = operand.chunks.item(0)
+        if not words.addresses.item(first * _WORDS) or words.boxed.item(first):
             return None
         found = sources_of(words.sources, operand.chunks)
         if not found.all() or not (found > NO_SOURCE).any() or not judged(operand, found):

@@ -37,6 +37,8 @@ _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
 """What the events of barriers handle."""
+_ORDERED = (MbarrierArrive, MbarrierWait, MbarrierTransactions, ClusterArrive)
+"""The arrivals and waits that state an order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,18 +68,17 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
         for agent in parked:
             agent.shared[:] = rows
         barrier_clock.gathered = rows
-    for agent in parked:
-        for serial, foreign in barrier_clock.foreign.items():
+    for serial, foreign in barrier_clock.foreign.items():
+        for agent in parked:
             clocks.acquire_from(agent, serial, foreign)
+    for agent in parked:
         clocks.tick(agent)
     parked.clear()
 
 
 def _relaxed_order(effects: Effect | None) -> Order | None:
     """The order of a relaxed arrival or wait; None for all others."""
-    if isinstance(effects, MbarrierArrive | MbarrierWait | MbarrierTransactions | ClusterArrive) and effects.order.relaxed:
-        return effects.order
-    return None
+    return effects.order if isinstance(effects, _ORDERED) and effects.order.relaxed else None
 
 
 class Barriers:
@@ -156,14 +157,13 @@ class Barriers:
         """Release the rows of the running agent to a barrier."""
         if barrier.clock is None:
             barrier.clock = BarrierClock()
-        operation = self._recorder.launch.scheduler.performing
+        scheduler = self._recorder.launch.scheduler
+        operation, warp = scheduler.performing, scheduler.current
         if operation is not None:
             if operation.agent is not None:
                 self._operation_arrived(barrier, operation.agent, operation.op)
-            return
-        running = self._recorder.running()
-        if running is not None:
-            self._warp_arrived(barrier, *running)
+        elif warp is not None:
+            self._warp_arrived(barrier, warp, *warp.state["race"])
 
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
         barrier_clock: BarrierClock = barrier.clock
@@ -193,7 +193,8 @@ class Barriers:
                 barrier_clock.parked.append(agent)
                 return
         rows = clocks.released_rows(agent)
-        self._check_initialised(barrier, agent, agent.rows, op)
+        if not barrier_clock.users >> agent.index & 1:
+            self._check_initialised(barrier, agent, agent.rows, op)
         order = _relaxed_order(effects)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
@@ -265,7 +266,8 @@ class Barriers:
         if running is not None:
             warp, clocks, agent = running
             barrier_clock: BarrierClock = barrier.clock
-            self._check_initialised(barrier, agent, agent.rows, warp.op)
+            if not barrier_clock.users >> agent.index & 1:
+                self._check_initialised(barrier, agent, agent.rows, warp.op)
             clocks.tick(agent)  # what the warp has issued before does not include the wait
             self._note_wait(barrier_clock, warp, clocks, agent)
             order = _relaxed_order(warp.op.effects)

@@ -25,9 +25,9 @@ _SHARES = "wgmma shares"
 
 
 def _count(warp: Warp, op: Op) -> int:
-    """The number of groups that a wait leaves pending."""
+    """The number of groups that a wait leaves pending, without a sign."""
     operand = op.operands[0]
-    return operand.value if isinstance(operand, Const) else warp.uniform(0)
+    return operand.value & 0xFFFFFFFF if isinstance(operand, Const) else warp.uniform(0)
 
 
 def _is_grouped(what: Hashable, mask: int) -> bool:

@@ -89,18 +89,24 @@ class Names:
 
     def _find(self, operand: ptx.Operand) -> tuple[ptx.Operand, int, int]:
         number = without_value = self.verdicts.number(_shape(operand, self))
-        if isinstance(operand, ptx.Integer):
-            without_value = self.verdicts.number(ptx.Integer)
+        if type(operand) is _Integer:
+            without_value = self.verdicts.number(_Integer)
         found = self._shapes[id(operand)] = operand, number, without_value
         return found
 
 
+_Name, _Integer, _Memory, _Instruction = ptx.Name, ptx.Integer, ptx.Memory, ptx.Instruction
+
+
 def _shape(operand: ptx.Operand, names: Names) -> Hashable:
     """All of an operand that a finding may depend on: of a name what it stands for."""
-    if isinstance(operand, ptx.Name):
-        return names(operand.text) or operand.text
     kind = type(operand)
-    if isinstance(operand, ptx.Memory):
+    if kind is _Name:
+        return names(operand.text) or operand.text  # type: ignore[union-attr]
+    if kind is _Integer:
+        return operand
+    if kind is _Memory:
+        assert isinstance(operand, ptx.Memory)
         shapes = [_shape(item, names) for item in operand.extra] if operand.extra else ()
         return kind, _shape(operand.base, names), operand.offset != 0, operand.unified, *shapes
     if isinstance(operand, ptx.Vector | ptx.Arguments):
@@ -121,19 +127,18 @@ def check_block(block: ptx.Block, names: Names, target: str, version: tuple[int,
     """What is wrong with the instructions of a block and of those inside."""
     fine = names.verdicts.fine
     for statement in block.statements:
-        match statement:
-            case ptx.Instruction():
-                key = statement.opcode, names.shapes(statement)
-                if key in fine:
-                    continue
-                found = check_instruction(statement, target, version, names)
-                if found is None:
-                    found = check_row(statement, target, version, names)
-                if not found and not compares_names(statement.opcode):
-                    fine.add(key)
-                for finding in found:
-                    yield statement, finding
-            case ptx.RegisterDeclaration() | ptx.Variable():
-                names.declare(statement)
-            case ptx.Block():
-                yield from check_block(statement, names.inner(), target, version)
+        if type(statement) is _Instruction:
+            key = statement.opcode, names.shapes(statement)
+            if key in fine:
+                continue
+            found = check_instruction(statement, target, version, names)
+            if found is None:
+                found = check_row(statement, target, version, names)
+            if not found and not compares_names(statement.opcode):
+                fine.add(key)
+            for finding in found:
+                yield statement, finding
+        elif isinstance(statement, ptx.RegisterDeclaration | ptx.Variable):
+            names.declare(statement)
+        elif isinstance(statement, ptx.Block):
+            yield from check_block(statement, names.inner(), target, version)

@@ -12,6 +12,7 @@ from ptxlab.check.static._legality import check_header, check_instruction, check
 from ptxlab.check.static._operands import Finding, Symbols
 from ptxlab.check.static._shapes import Names, Verdicts, check_block, verdicts_of
 from ptxlab.check.static._unused import unused
+from ptxlab.check.static.followed import Followed
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering.functions import called_functions, instructions
 from ptxlab.isa.form import find_forms, is_declared
@@ -19,6 +20,7 @@ from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import PtxSyntaxError
 
 if TYPE_CHECKING:
+    from ptxlab.check.static.dataflow import Report
     from ptxlab.engine import Program
 
 __all__ = ["lint", "lint_instruction"]
@@ -106,16 +108,25 @@ def lint(text: str, target: str | None = None, version: str | tuple[int, int] | 
     return lint_module(text, "<ptx>", target, version, dataflow)
 
 
-def lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool = True) -> list[Diagnostic]:
-    """Check a module that came under a name."""
+def lint_module(
+    text: str,
+    file: str,
+    target: str | None,
+    version: str | tuple[int, int] | None,
+    dataflow: bool = True,
+    followed: Followed | None = None,
+) -> list[Diagnostic]:
+    """Check a module that came under a name; ``followed`` has what is known of the kernels of an earlier text."""
     try:
         with collection_paused():
-            return _lint_module(text, file, target, version, dataflow)
+            return _lint_module(text, file, target, version, dataflow, followed or Followed())
     except PtxSyntaxError as error:
         return list(error.diagnostics)
 
 
-def _lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool) -> list[Diagnostic]:
+def _lint_module(
+    text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool, followed: Followed
+) -> list[Diagnostic]:
     module = ptx.parse(text, file)
     goal = target or module.target
     number = module.version if version is None else _version(version)
@@ -137,8 +148,8 @@ def _lint_module(text: str, file: str, target: str | None, version: str | tuple[
             if program is not None:
                 programs[function.name] = program
     if dataflow and not any(d.severity == "error" for d in found):
-        for program in programs.values():
-            found += _followed(module, program, goal)
+        for reports in followed.reports(module, programs, goal):
+            found += _reported(module, reports)
         if whole:
             found += unused(module, programs)
     found = _sourced(module, dict.fromkeys(found))
@@ -207,11 +218,9 @@ def _lowering(module: ptx.Module, function: ptx.Function, dataflow: bool) -> tup
     return [], None
 
 
-def _followed(module: ptx.Module, program: Program, target: str) -> Iterator[Diagnostic]:
+def _reported(module: ptx.Module, reports: Iterable[Report]) -> Iterator[Diagnostic]:
     """What the data flow of a kernel shows."""
-    from ptxlab.check.static.dataflow import analyse
-
-    for report in analyse(program, target):
+    for report in reports:
         place = Place(module.file, report.op.line, report.op.column, len(report.op.opcode))
         diagnostic = diagnose(report.code, report.message, severity=report.severity, fix=report.fix)
         yield diagnostic.at(place, ptx.line_text(module, place.line))

@@ -148,9 +148,10 @@ static CUresult take_operation(CUstream stream, Op *op)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
     CUresult refused = graph_add(&node, of->capture->graph, of->last.nodes, of->last.count, op->class->node, op);
-    if (!refused && !assign(&of->last, &node, 1))
-        refused = CUDA_ERROR_OUT_OF_MEMORY;
-    return refused;
+    if (refused)
+        return refused;
+    node_describe(node);
+    return assign(&of->last, &node, 1) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult take_record(CUstream stream, CUevent event)

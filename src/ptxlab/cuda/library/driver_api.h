@@ -112,6 +112,7 @@ typedef int CUtensorMapDataType;
 typedef int CUtensorMapInterleave;
 typedef int CUtensorMapSwizzle;
 typedef int CUtensorMapL2promotion;
+typedef int CUtensorMapIm2ColWideMode;
 typedef int CUtensorMapFloatOOBfill;
 typedef int CUtensorMapIm2ColWideMode;
 

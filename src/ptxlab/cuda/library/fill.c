@@ -27,7 +27,7 @@ static CUresult fill_rows(Op *op)
     return CUDA_SUCCESS;
 }
 
-static bool describe_fill(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
+static bool describe_accesses(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
 {
     const FillOp *fill = (const FillOp *)op;
     (void)what;
@@ -42,7 +42,7 @@ static bool describe_fill(const Op *op, AccessRange *ranges, uint32_t *count, co
 }
 
 static const OpClass fills = {
-    .size = sizeof(FillOp), .node = NODE_FILL, .at_once = true, .perform = fill_rows, .describe = describe_fill};
+    .size = sizeof(FillOp), .node = NODE_FILL, .at_once = true, .perform = fill_rows, .describe = describe_accesses};
 
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height)
 {
@@ -73,6 +73,12 @@ CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, uns
     made->element = element;
     *op = &made->op;
     return CUDA_SUCCESS;
+}
+
+void describe_fill(const Op *op, CUDA_MEMSET_NODE_PARAMS *found)
+{
+    const FillOp *fill = (const FillOp *)op;
+    *found = (CUDA_MEMSET_NODE_PARAMS){fill->to, fill->pitch, fill->value, fill->element, fill->width, fill->height};
 }
 
 /* The program waits for a fill of memory that it may access itself, if it does not call an asynchronous function. */

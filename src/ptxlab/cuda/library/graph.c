@@ -108,6 +108,7 @@ static bool copy_node(CUgraph made, CUgraphNode from)
     node->copy = from->copy;
     node->fill = from->fill;
     node->host = from->host;
+    node->context = from->context;
     node->allocation = from->allocation;
     node->released = from->released;
     node->id = from->id;

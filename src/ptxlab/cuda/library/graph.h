@@ -17,6 +17,7 @@ struct CUgraphNode_st {
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS fill;
     CUDA_HOST_NODE_PARAMS host;
+    CUcontext context; /* of copies and fills */
     CUDA_MEM_ALLOC_NODE_PARAMS allocation;
     CUdeviceptr released;
     void **parameters; /* of kernels: pointers to the packed bytes */
@@ -46,6 +47,8 @@ CUgraphNode *graph_order(CUgraph graph);
 CUresult graph_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeType type, Op *op);
 bool graph_depend(CUgraphNode node, CUgraphNode before);
 void node_replace(CUgraphNode node, Op *op);
+/* Note what was asked for with a call that a stream has captured. */
+void node_describe(CUgraphNode node);
 
 /* The user objects of a graph: a copy holds them too, and a graph that ends holds them no longer. */
 bool graph_copy_objects(CUgraph to, CUgraph from);

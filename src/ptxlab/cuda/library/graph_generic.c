@@ -62,6 +62,42 @@ static CUresult refused_for(CUgraphNode node, const CUgraphNodeParams *wanted)
     return type == wanted->type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult ptxlab_cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *found)
+{
+    if (!found)
+        return CUDA_ERROR_INVALID_VALUE;
+    *found = (CUgraphNodeParams){0};
+    CUresult refused = ptxlab_cuGraphNodeGetType(node, &found->type);
+    if (refused)
+        return refused;
+    switch (found->type) {
+    case NODE_KERNEL:
+        return ptxlab_cuGraphKernelNodeGetParams_v2(node, &found->kernel);
+    case NODE_COPY:
+        found->memcpy.copyCtx = node->context;
+        return ptxlab_cuGraphMemcpyNodeGetParams(node, &found->memcpy.copyParams);
+    case NODE_FILL:
+        found->memset.ctx = node->context;
+        return ptxlab_cuGraphMemsetNodeGetParams(node, &found->memset.params);
+    case NODE_HOST:
+        return ptxlab_cuGraphHostNodeGetParams(node, &found->host);
+    case NODE_GRAPH:
+        return ptxlab_cuGraphChildGraphNodeGetGraph(node, &found->graph.graph);
+    case NODE_EMPTY:
+        return CUDA_SUCCESS;
+    case NODE_EVENT_WAIT:
+        return ptxlab_cuGraphEventWaitNodeGetEvent(node, &found->event.event);
+    case NODE_EVENT_RECORD:
+        return ptxlab_cuGraphEventRecordNodeGetEvent(node, &found->event.event);
+    case NODE_ALLOCATE:
+        return ptxlab_cuGraphMemAllocNodeGetParams(node, &found->alloc);
+    case NODE_RELEASE:
+        return ptxlab_cuGraphMemFreeNodeGetParams(node, &found->free.dptr);
+    default:
+        return ptxlab_unsupported("cuGraphNodeGetParams");
+    }
+}
+
 CUresult ptxlab_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *wanted)
 {
     CUresult refused = refused_for(node, wanted);

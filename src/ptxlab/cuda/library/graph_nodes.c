@@ -118,8 +118,10 @@ CUresult ptxlab_cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUg
     Op *op;
     CUresult refused = copy_op(&op, wanted, context);
     refused = refused ? refused : graph_add(node, graph, before, count, NODE_COPY, op);
-    if (!refused)
+    if (!refused) {
         (*node)->copy = *wanted;
+        (*node)->context = context;
+    }
     return refused;
 }
 
@@ -141,6 +143,7 @@ static CUresult set_copy(CUgraphNode node, const CUDA_MEMCPY3D *wanted, CUcontex
         return refused;
     node_replace(node, op);
     node->copy = *wanted;
+    node->context = context ? context : node->context;
     return CUDA_SUCCESS;
 }
 
@@ -162,11 +165,12 @@ CUresult ptxlab_cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUg
                                      const CUDA_MEMSET_NODE_PARAMS *wanted, CUcontext context)
 {
     Op *op;
-    (void)context;
     CUresult refused = fill_op(&op, wanted);
     refused = refused ? refused : graph_add(node, graph, before, count, NODE_FILL, op);
-    if (!refused)
+    if (!refused) {
         (*node)->fill = *wanted;
+        (*node)->context = context;
+    }
     return refused;
 }
 
@@ -178,7 +182,7 @@ CUresult ptxlab_cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PA
     return CUDA_SUCCESS;
 }
 
-static CUresult set_fill(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *wanted)
+static CUresult set_fill(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *wanted, CUcontext context)
 {
     Op *op;
     if (!node || node->type != NODE_FILL)
@@ -188,16 +192,16 @@ static CUresult set_fill(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *wanted
         return refused;
     node_replace(node, op);
     node->fill = *wanted;
+    node->context = context ? context : node->context;
     return CUDA_SUCCESS;
 }
 
-CUresult ptxlab_cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *wanted) { return set_fill(node_of(node), wanted); }
+CUresult ptxlab_cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *wanted) { return set_fill(node_of(node), wanted, NULL); }
 
 CUresult ptxlab_cuGraphExecMemsetNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *wanted,
                                                CUcontext context)
 {
-    (void)context;
-    return set_fill(graph_exec_node(executable, node), wanted);
+    return set_fill(graph_exec_node(executable, node), wanted, context);
 }
 
 /* ------------------------------------------------------------------ host functions */
@@ -280,4 +284,17 @@ CUresult ptxlab_cuGraphExecChildGraphNodeSetParams(CUgraphExec executable, CUgra
     graph_free(found->child);
     found->child = copy;
     return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ calls that were captured */
+
+void node_describe(CUgraphNode node)
+{
+    node->context = current_context();
+    if (node->type == NODE_COPY)
+        describe_copy(node->op, &node->copy);
+    else if (node->type == NODE_FILL)
+        describe_fill(node->op, &node->fill);
+    else if (node->type == NODE_HOST)
+        describe_host_call(node->op, &node->host);
 }

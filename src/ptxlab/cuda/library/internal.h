@@ -393,9 +393,19 @@ struct CUfunc_st {
     KernelInfo info;
 };
 
+/* An image of the core, which stays while launches use it: those of a graph may be made after the module has been unloaded. */
+typedef struct Image {
+    uint64_t id;
+    uint32_t launches;
+    struct Image *next; /* of those whose modules are unloaded */
+} Image;
+
+void image_keep(Image *image);
+void image_drop(Image *image);
+
 struct CUmod_st {
     CUcontext context; /* null for libraries */
-    uint64_t image;
+    Image *image;
     uint32_t count;
     Kernel **kernels;
 };
@@ -412,6 +422,9 @@ CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function,
 void describe_launch(Op *op, CUDA_KERNEL_NODE_PARAMS *found, unsigned char **packed);
 /* Set or get an attribute of a launch that has one: cluster, cooperative. False: it has no such attribute. */
 bool launch_attribute(Op *op, CUlaunchAttributeID id, CUlaunchAttributeValue *value, bool set);
+void describe_copy(const Op *op, CUDA_MEMCPY3D *found);
+void describe_fill(const Op *op, CUDA_MEMSET_NODE_PARAMS *found);
+void describe_host_call(const Op *op, CUDA_HOST_NODE_PARAMS *found);
 CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context);
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height);
 CUresult make_host_call(Op **op, CUhostFn function, void *data);

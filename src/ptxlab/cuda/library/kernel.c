@@ -53,7 +53,7 @@ CUresult kernel_of(const void *handle, Kernel **kernel)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!found->known) {
         KernelInfo info = {0};
-        CUresult refused = driver.core.kernel_info(found->module->image, found->index, &info);
+        CUresult refused = driver.core.kernel_info(found->module->image->id, found->index, &info);
         if (refused)
             return refused;
         lock();

@@ -11,6 +11,7 @@ typedef struct LaunchOp {
     Op op;
     LaunchRequest request;
     CUfunction function;
+    Image *image;
     unsigned char *parameters;
     uint64_t ticket;
     CUevent completed; /* recorded after the launch; null if there is none */
@@ -35,7 +36,11 @@ static void cancel(Op *op)
     driver.core.run_launch(launch->ticket, 1);
 }
 
-static void release(Op *op) { free(((LaunchOp *)op)->parameters); }
+static void release(Op *op)
+{
+    free(((LaunchOp *)op)->parameters);
+    image_drop(((LaunchOp *)op)->image);
+}
 
 /* What it accesses is known when it has ended. */
 static bool describe(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
@@ -55,6 +60,7 @@ static bool copied(Op *made, const Op *from)
         return false;
     memcpy(launch->parameters, original->parameters, original->request.parameter_bytes);
     launch->request.parameters = launch->parameters;
+    image_keep(launch->image);
     return true;
 }
 
@@ -245,9 +251,11 @@ CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function,
     }
     launch->parameters = packed;
     launch->function = function;
+    launch->image = kernel->module->image;
+    image_keep(launch->image);
     launch->completed = attributes.completed;
     launch->request = (LaunchRequest){
-        .image = kernel->module->image,
+        .image = launch->image->id,
         .kernel = kernel->index,
         .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
         .block = {config->blockDimX, config->blockDimY, config->blockDimZ},

@@ -13,10 +13,52 @@ enum { LAZY_LOADING = 2 };
 
 /* ------------------------------------------------------------------ loading */
 
+static Image *unloaded; /* images whose modules are gone, and that launches may still use */
+
+void image_keep(Image *image)
+{
+    lock();
+    image->launches++;
+    unlock();
+}
+
+/* The core is not told here: a lock of the caller may be held. */
+void image_drop(Image *image)
+{
+    lock();
+    image->launches--;
+    unlock();
+}
+
+/* Give back the images that nothing uses any more. */
+static void release_images(void)
+{
+    for (;;) {
+        lock();
+        Image **at = &unloaded;
+        while (*at && (*at)->launches)
+            at = &(*at)->next;
+        Image *found = *at;
+        if (found)
+            *at = found->next;
+        unlock();
+        if (!found)
+            return;
+        if (driver.core.unload_image)
+            driver.core.unload_image(found->id);
+        free(found);
+    }
+}
+
 static void unload(Module *module)
 {
-    if (driver.core.unload_image)
-        driver.core.unload_image(module->image);
+    if (module->image) {
+        lock();
+        module->image->next = unloaded;
+        unloaded = module->image;
+        unlock();
+        release_images();
+    }
     for (uint32_t i = 0; i < module->count; i++)
         if (module->kernels[i]) {
             free(module->kernels[i]->name);
@@ -30,7 +72,7 @@ static CUresult name_kernels(Module *module)
 {
     for (uint32_t i = 0; i < module->count; i++) {
         const char *name;
-        CUresult refused = driver.core.kernel_name(module->image, i, &name);
+        CUresult refused = driver.core.kernel_name(module->image->id, i, &name);
         Kernel *kernel = refused ? NULL : handle_new(HANDLE_KERNEL, sizeof *kernel);
         module->kernels[i] = kernel;
         if (!kernel)
@@ -52,20 +94,25 @@ static CUresult load(Module **made, CUcontext context, uint64_t address, uint64_
         return CUDA_ERROR_NOT_SUPPORTED;
     CUcontext current = context ? context : current_context();
     LoadedImage *loaded = calloc(1, sizeof *loaded);
+    Image *image = calloc(1, sizeof *image);
     Module *module = handle_new(HANDLE_MODULE, sizeof *module);
-    if (!loaded || !module) {
+    if (!loaded || !image || !module) {
         free(loaded);
+        free(image);
         free(module);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    release_images();
     refused = driver.core.load_image(address, size, current ? current->device : 0, loaded);
     loaded->log[PTXLAB_LOG - 1] = 0;
     write_logs(&logs, loaded->log, refused != CUDA_SUCCESS);
     if (refused) {
+        free(image);
         handle_free(module);
     } else {
+        image->id = loaded->id;
         module->context = context;
-        module->image = loaded->id;
+        module->image = image;
         module->count = loaded->kernels;
         module->kernels = calloc(module->count ? module->count : 1, sizeof *module->kernels);
         refused = module->kernels ? name_kernels(module) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -274,7 +321,7 @@ static CUresult get_variable(CUdeviceptr *address, size_t *size, const void *han
         return CUDA_ERROR_INVALID_VALUE;
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
-    CUresult refused = driver.core.variable(module->image, name, &at, &bytes, &managed);
+    CUresult refused = driver.core.variable(module->image->id, name, &at, &bytes, &managed);
     if (refused)
         return refused;
     if (only_managed && !managed)

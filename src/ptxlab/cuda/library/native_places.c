@@ -16,8 +16,13 @@ typedef struct Frames {
     int count;
 } Frames;
 
+typedef struct NativePlace {
+    Frames frames;
+    char *text; /* what the server is told of them, once it has been made */
+} NativePlace;
+
 /* By the number of the place, from 1; each is kept once. */
-static Frames *places[MOST_PLACES + 1];
+static NativePlace *places[MOST_PLACES + 1];
 static uint64_t place_count;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,39 +52,61 @@ static size_t describe(const Frames *frames, char *text)
     return used;
 }
 
-size_t call_site(char *text)
+static uint64_t number_of(const Frames *frames)
 {
-    Frames frames;
-    frames.count = backtrace(frames.addresses, MOST_FRAMES);
-    return describe(&frames, text);
-}
-
-uint64_t native_place(void)
-{
-    Frames frames = {0};
-    frames.count = backtrace(frames.addresses, MOST_FRAMES);
     uint64_t found = 0, digest = 0;
-    for (int i = 0; i < frames.count; i++)
-        digest = (digest ^ (uint64_t)frames.addresses[i]) * 0x9E3779B97F4A7C15u;
+    for (int i = 0; i < frames->count; i++)
+        digest = (digest ^ (uint64_t)frames->addresses[i]) * 0x9E3779B97F4A7C15u;
     pthread_mutex_lock(&guard);
     for (uint64_t i = 0, at = digest >> 52; i < MOST_PLACES && !found; i++, at = (at + 1) % MOST_PLACES) {
-        if (!places[at + 1] && place_count < MOST_PLACES && (places[at + 1] = malloc(sizeof frames))) {
-            *places[at + 1] = frames;
+        if (!places[at + 1] && place_count < MOST_PLACES && (places[at + 1] = calloc(1, sizeof *places[at + 1]))) {
+            places[at + 1]->frames = *frames;
             place_count++;
         }
         if (!places[at + 1])
             break;
-        if (!memcmp(places[at + 1], &frames, sizeof frames))
+        if (!memcmp(&places[at + 1]->frames, frames, sizeof *frames))
             found = at + 1;
     }
     pthread_mutex_unlock(&guard);
     return found;
 }
 
-size_t native_place_text(uint64_t place, char *text)
+static Frames frames_here(void)
 {
+    Frames frames = {0};
+    frames.count = backtrace(frames.addresses, MOST_FRAMES);
+    return frames;
+}
+
+uint64_t native_place(void)
+{
+    Frames frames = frames_here();
+    return number_of(&frames);
+}
+
+size_t native_place_text(uint64_t number, char *text)
+{
+    NativePlace *place = number && number <= MOST_PLACES ? places[number] : NULL;
+    text[0] = 0;
+    if (!place)
+        return 0;
     pthread_mutex_lock(&guard);
-    Frames frames = place && place <= MOST_PLACES && places[place] ? *places[place] : (Frames){0};
+    const char *known = place->text;
     pthread_mutex_unlock(&guard);
-    return describe(&frames, text);
+    if (known)
+        return strlen(strcpy(text, known));
+    size_t size = describe(&place->frames, text);
+    pthread_mutex_lock(&guard);
+    if (!place->text)
+        place->text = strdup(text);
+    pthread_mutex_unlock(&guard);
+    return size;
+}
+
+size_t call_site(char *text)
+{
+    Frames frames = frames_here();
+    uint64_t number = number_of(&frames);
+    return number ? native_place_text(number, text) : describe(&frames, text);
 }

@@ -231,6 +231,12 @@ CUresult make_host_call(Op **op, CUhostFn function, void *data)
     return CUDA_SUCCESS;
 }
 
+void describe_host_call(const Op *op, CUDA_HOST_NODE_PARAMS *found)
+{
+    const HostCall *call = (const HostCall *)op;
+    *found = (CUDA_HOST_NODE_PARAMS){call->function, call->data};
+}
+
 CUresult ptxlab_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
     CUstream stream = stream_of(handle);

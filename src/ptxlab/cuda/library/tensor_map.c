@@ -3,7 +3,7 @@
 
 #include "internal.h"
 
-enum { MOST_RANK = 5, ADDRESS_ALIGNMENT = 16 };
+enum { MOST_RANK = 5, MOST_PIXELS = 1024, PIXELS_OF_W128 = 128, ADDRESS_ALIGNMENT = 16 };
 
 static CUresult encode(CUtensorMap *map, TensorMapRequest *request, uint32_t rank, const cuuint64_t *dims, const cuuint64_t *strides,
                        const cuuint32_t *element_strides)
@@ -54,6 +54,23 @@ CUresult ptxlab_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType ty
     memcpy(request.lower, lower, (rank - 2) * sizeof *lower);
     memcpy(request.upper, upper, (rank - 2) * sizeof *upper);
     return encode(map, &request, rank, dims, strides, element_strides);
+}
+
+/* Such a map is one in im2col mode whose box has corners along W alone; the mode is named by the instruction that copies. */
+CUresult ptxlab_cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dims,
+                                            const cuuint64_t *strides, int lower_width, int upper_width, cuuint32_t channels, cuuint32_t pixels,
+                                            const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                                            CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                            CUtensorMapFloatOOBfill fill)
+{
+    enum { WIDE_W, WIDE_W128 };
+    if (mode != WIDE_W && mode != WIDE_W128)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (mode == WIDE_W128 && (pixels < 1 || pixels > MOST_PIXELS))
+        pixels = PIXELS_OF_W128; /* that mode ignores the number */
+    int lower[MOST_RANK] = {lower_width}, upper[MOST_RANK] = {upper_width};
+    return ptxlab_cuTensorMapEncodeIm2col(map, type, rank, address, dims, strides, lower, upper, channels, pixels, element_strides, interleave,
+                                          swizzle, promotion, fill);
 }
 
 /* The address of the tensor is the first word of a tensor map. */

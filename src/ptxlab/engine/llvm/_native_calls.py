@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
-from ptxlab.engine.program import Program
+from ptxlab.engine.program import LoadedWord, Program
 from ptxlab.engine.support.accesses import COUNTS
-from ptxlab.engine.support.counters import ATOMIC, LOAD
+from ptxlab.engine.support.counters import ATOMIC, COPY, LOAD, note_extent
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.layout import fragment
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["Caller", "Check", "move_name"]
@@ -22,6 +23,8 @@ __all__ = ["Caller", "Check", "move_name"]
 Check: TypeAlias = Callable[[Value], None]
 """How the status of a helper is handled: 0 continues, any other value leaves the region with this status."""
 
+_COLUMN = 0xFFFF
+"""The bits of an address in tensor memory that are the column."""
 _PRIVATE = ("local", "param", "const")
 """Spaces whose accesses no other agent can conflict with."""
 _SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "const": "global"}
@@ -170,20 +173,37 @@ class Caller:
     def _follow(self, op: Op, native: LaneAccess, frame: Value, mask: Value) -> None:
         """Note for an observer from where lanes load, and that they store what they have loaded."""
         loaded = self.program.loaded
-        if op.index in loaded.rows:
-            source, row, offset = self.address(frame, op.operands[native.address])
-            skipped = self.context.load("i32", 2 * Word.MASK) & ~mask if op.index in loaded.zeros else self.number(0)
-            self.helper(f"loadedfrom_{source}", "void", self.context, mask, skipped, row, offset, frame.at(loaded.rows[op.index]))
+        if op.index in loaded.shared:
+            self._follow_load(op, "wordsloaded", native.size // 4, frame, mask)
+        elif op.index in loaded.rows:
+            self._note_addresses(op, op.operands[native.address], frame, mask)
         elif op.index in loaded.stores:
             self._follow_store(op, "storedfrom", frame, mask)
 
+    def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value) -> None:
+        """Note the addresses of an access in its row."""
+        source, row, offset = self.address(frame, operand)
+        place = frame.at(self.program.loaded.rows[op.index])
+        self.helper(f"loadedfrom_{source}", "void", self.context, mask, self._skipped(op, mask), row, offset, place)
+
+    def _skipped(self, op: Op, mask: Value) -> Value:
+        """The lanes that do not execute a load and whose registers are zero."""
+        return self.context.load("i32", 2 * Word.MASK) & ~mask if op.index in self.program.loaded.zeros else self.number(0)
+
+    def _follow_load(self, op: Op, helper: str, words: int, frame: Value, mask: Value) -> None:
+        """Note from where the words come that lanes load from shared memory."""
+        row = frame.at(self.program.loaded.rows[op.index])
+        self.helper(helper, "void", self.context, mask, self._skipped(op, mask), self.hosts, self.number(words), row)
+
     def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value) -> None:
         """Note where the words come from that lanes store."""
-        loaded = self.program.loaded
-        words = loaded.stores[op.index]
-        pairs = [(-1, 0) if word is None else (loaded.rows[word.load], word.byte) for word in words]
-        table = self.code.constants("i32", [number for pair in pairs for number in pair])
-        self.helper(helper, "void", self.context, mask, self.hosts, frame, self.number(len(words)), table)
+        table, count = self._source_table(self.program.loaded.stores[op.index])
+        self.helper(helper, "void", self.context, mask, self.hosts, frame, count, table)
+
+    def _source_table(self, words: Sequence[LoadedWord | None]) -> tuple[Value, Value]:
+        """A table that says where it is noted from where words come, and their number."""
+        pairs = [(-1, 0) if word is None else self.program.loaded.noted(word) for word in words]
+        return self.code.constants("i32", [number for pair in pairs for number in pair]), self.number(len(words))
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
         bits = TYPE_BITS[native.type]
@@ -253,6 +273,8 @@ class Caller:
             self.helper("save", "void", *where)
         if op.index in self.program.loaded.stores:
             self._follow_store(op, "columnsstoredfrom" if native.transposed else "rowsstoredfrom", frame, mask)
+        elif op.index in self.program.loaded.shared:
+            self._follow_load(op, "columnsloaded" if native.transposed else "rowsloaded", native.registers, frame, mask)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)
@@ -260,9 +282,20 @@ class Caller:
 
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
-        if self.program.recorded:
+        if op.index in self.program.loaded.rows:
+            self._note_addresses(op, op.operands[native.address], frame, mask)
+        if op.index in self.program.loaded.cells:
+            table, count = self._source_table(self.program.loaded.cells[op.index])
+            name = f"cellsstoredfrom_{native.shape}{'_pack' if native.pack else ''}"
+            self.helper(name, "void", self.context, mask, row, self.number(offset), self._split(op, native), frame, count, table)
+        if self.program.recorded or self.program.counted:
             first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
-            self._record(op, mask, (first + offset).to("i64"))
+            place = (first + offset).to("i64")
+            self._record(op, mask, place)
+        if self.program.counted:
+            column = place & _COLUMN
+            columns = int(fragment(native.shape, native.repeat, native.pack).column.max()) + (2 if native.pack else 1)
+            note_extent(self.context, op.index, column, column + columns)
 
     def tensor(
         self, op: Op, native: TensorAccess, frame: Value, mask: Value, registers: tuple[Value, int], check: Check
@@ -279,13 +312,16 @@ class Caller:
         else:
             row = code.const("ptr", 0)
             offset = constant_bits(base, 32) if isinstance(base, Const) else offset
-        split = op.operands[native.split] if native.split >= 0 else Const(0)
-        half = constant_bits(split, 32) if isinstance(split, Const) else 0
         table, count = registers
         name = f"tensor_{'st' if native.write else 'ld'}_{native.shape}{'_pack' if native.pack else ''}"
-        numbers = (self.number(offset), self.number(count), self.number(half), self.number(op.index))
+        numbers = (self.number(offset), self.number(count), self._split(op, native), self.number(op.index))
         check(self.must(name, self.context, mask, row, table, *numbers))
         return row, offset
+
+    def _split(self, op: Op, native: TensorAccess) -> Value:
+        """The columns from the first to the second half of the lanes."""
+        split = op.operands[native.split] if native.split >= 0 else Const(0)
+        return self.number(constant_bits(split, 32) if isinstance(split, Const) else 0)
 
     def _copy(self, op: Op, native: CopyAsync, frame: Value, mask: Value, check: Check) -> None:
         code = self.code
@@ -301,7 +337,7 @@ class Caller:
         if self.program.counted:
             read = mask & ~ignored
             read = read if sizes.ref == "null" else read & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
-            self.count(frame, read, "global", op.operands[native.source], native.size, op)
+            self.count(frame, read, "global", op.operands[native.source], native.size, op, COPY)
         check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)

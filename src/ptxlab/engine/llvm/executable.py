@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,11 @@ class Executable:
                 table[left_out] = 0
 
         return run
+
+    @cached_property
+    def template(self) -> NDArray[np.uint8]:
+        """What `new_frame` returns, once for all launches, which copy it."""
+        return self.new_frame()
 
     def new_frame(self) -> NDArray[np.uint8]:
         """A zeroed register file for one warp, 64-byte aligned, with the program's constants and undefined bits in place."""

@@ -15,7 +15,7 @@ from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_sou
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
-from ptxlab.engine.shadow_vocabulary import Range, Shadowed, ShadowVocabulary
+from ptxlab.engine.shadow_vocabulary import Range, Shadowed, ShadowVocabulary, operands_once
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import LaneAccess, Nothing
@@ -387,6 +387,7 @@ class Segment:
             for operand, spec, source in zip(op.operands[outputs:], specs[outputs:], sources, strict=True)
         ]
         x = ShadowVocabulary(self.x)
+        given = operands_once(op.operands[outputs:], (spec.type for spec in specs[outputs:]), given)
         result = op.row.semantics(x, op.q, *given)
         results = (result,) if outputs == 1 else result
         origin = self.joined_origin(op)

@@ -85,6 +85,17 @@ class LlvmVocabulary:
     def or_(self, a: Value, b: Value) -> Value:
         return a | b
 
+    smin, smax = staticmethod(Value.min), staticmethod(Value.max)
+
+    def umin(self, a: Value, b: Value) -> Value:
+        return a.intrinsic("umin", b)
+
+    def umax(self, a: Value, b: Value) -> Value:
+        return a.intrinsic("umax", b)
+
+    def signed_as(self, a: Value, b: Value) -> Value:
+        return a
+
     def umulhi(self, a: Value, b: Value) -> Value:
         return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)
 

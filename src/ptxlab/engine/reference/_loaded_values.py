@@ -1,4 +1,4 @@
-"""What lanes load from global memory and store to shared memory as it is: the addresses, noted for an observer."""
+"""From where values come that lanes load, and store to shared memory as they are: the addresses, noted for an observer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
+from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedWord
     from ptxlab.engine.reference.interpreter import Warp
 
-__all__ = ["note_columns", "note_load", "note_rows", "note_store"]
+__all__ = ["note_cell", "note_columns", "note_load", "note_matrix", "note_rows", "note_store", "note_words"]
 
 
 def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
@@ -29,6 +31,50 @@ def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
         for lane in range(32):
             if mask >> lane & 1:
                 row[lane] = addresses[lane]
+            elif op.index in loaded.zeros and running >> lane & 1:
+                row[lane] = NO_SOURCE
+
+
+def note_words(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
+    """Note from where the words come that lanes load from shared memory, in a row for each word."""
+    if warp.word(Word.COPIED):
+        words = {lane: [_noted(warp, int(data.ctypes.data) + at) for at in range(0, len(data), 4)] for lane, data in hosts.items()}
+        _note_loaded(warp, op, words, mask)
+
+
+def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
+    """The same for ldmatrix, whose ``hosts`` have the rows of the matrices, eight for each register."""
+
+    def source(register: int, row: int, word: int) -> int:
+        return _noted(warp, int(hosts[8 * register + row].ctypes.data) + 4 * word)
+
+    def loaded(register: int, lane: int) -> int:
+        line, within = divmod(lane, 4)
+        if not native.transposed:
+            return source(register, line, within)
+        return _of_halves(*(_half(source(register, 2 * within + more, line // 2), line % 2) for more in (0, 1)))
+
+    if warp.word(Word.COPIED):
+        words = {lane: [loaded(register, lane) for register in range(native.registers)] for lane in range(32) if mask >> lane & 1}
+        _note_loaded(warp, op, words, mask)
+
+
+def note_cell(warp: Warp, op: Op, column: int, at: int, register: int, lane: int) -> None:
+    """Note from where the word comes that tcgen05.st stores in a column and lane ``at`` of tensor memory; register -1 is not known."""
+    words = warp.program.loaded.cells.get(op.index)
+    if words is not None and warp.word(Word.TENSOR_SOURCES):
+        cells = bytes_at(warp.word(Word.TENSOR_SOURCES), 8 * 512 * 128).view(np.uint64)
+        cells[128 * column + at] = 0 if register < 0 else _source(warp, words[register], lane)
+
+
+def _note_loaded(warp: Warp, op: Op, words: Mapping[int, Sequence[int]], mask: int) -> None:
+    """Note the words that lanes have loaded, and zeros for the lanes that are skipped."""
+    loaded, running = warp.program.loaded, warp.word(Word.MASK)
+    for number in range(max(map(len, words.values()), default=0)):
+        row = _row(warp, loaded.rows[op.index] + SOURCE_ROW * number)
+        for lane in range(32):
+            if mask >> lane & 1:
+                row[lane] = words[lane][number]
             elif op.index in loaded.zeros and running >> lane & 1:
                 row[lane] = NO_SOURCE
 
@@ -45,17 +91,24 @@ def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> 
     for number, word in enumerate(warp.program.loaded.stores[op.index]):
         for row in range(8):
             for at in range(4):
-                low, high = (_source(warp, word, 8 * at + row // 2 + more) for more in (0, 4))
-                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, _of_halves(low, high, row % 2))
+                low, high = (_half(_source(warp, word, 8 * at + row // 2 + more), row % 2) for more in (0, 4))
+                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, _of_halves(low, high))
 
 
-def _of_halves(low: int, high: int, upper: int) -> int:
-    """From where a word comes whose elements are the upper or lower halves of what comes from ``low`` and from ``high``."""
+def _half(source: int, upper: int) -> int:
+    """From where the lower or the ``upper`` half of a word comes; `NO_SOURCE` and 0 as they are."""
+    if source <= NO_SOURCE:
+        return source
+    return (source & (1 << HALVES_SHIFT) - 1) + 2 * ((source >> HALVES_SHIFT) + 1) * upper
+
+
+def _of_halves(low: int, high: int) -> int:
+    """From where a word comes whose halves come from ``low`` and from ``high``; 0 if it cannot be said."""
     if low == high == NO_SOURCE:
         return NO_SOURCE
     apart = (high - low) // 2 - 1
     known = low > NO_SOURCE and high > NO_SOURCE and 0 <= apart < MOST_HALVES
-    return low + 2 * upper + (apart << HALVES_SHIFT) if known else 0
+    return low + (apart << HALVES_SHIFT) if known else 0
 
 
 def note_rows(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
@@ -72,19 +125,35 @@ def _note(warp: Warp, host: int, word: LoadedWord | None, lane: int) -> None:
 
 def _source(warp: Warp, word: LoadedWord | None, lane: int) -> int:
     """From where a lane has loaded a word; 0 if it is computed."""
-    address = 0 if word is None else int(_row(warp, warp.program.loaded.rows[word.load])[lane])
-    return address + word.byte if word is not None and address > NO_SOURCE else address
+    if word is None:
+        return 0
+    row, byte = warp.program.loaded.noted(word)
+    address = int(_row(warp, row)[lane])
+    return address + byte if address > NO_SOURCE else address
 
 
 def _put(warp: Warp, host: int, source: int) -> None:
     """Note from where the word at a host address comes, if it is in the shared memory of the cluster."""
+    place = _place(warp, host)
+    if place:
+        bytes_at(place, 8).view(np.uint64)[0] = source
+
+
+def _noted(warp: Warp, host: int) -> int:
+    """From where the word at a host address comes; 0 if it is not known."""
+    place = _place(warp, host)
+    return int(bytes_at(place, 8).view(np.uint64)[0]) if place else 0
+
+
+def _place(warp: Warp, host: int) -> int:
+    """Where the source of the word at a host address is noted; 0 outside the shared memories of the cluster."""
     own, stride = warp.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT, -(-warp.word(Word.SHARED_SIZE) // 4) * 8
     table = bytes_at(warp.word(Word.CLUSTER), 16 * warp.word(Word.CLUSTER_SIZE)).view(np.uint64).reshape(-1, 2)
     for rank, (base, size) in enumerate(table.tolist()):
         if base <= host < base + size:
-            place = warp.word(Word.COPIED) + (rank - own) * stride + (host - base) // 4 * 8
-            bytes_at(place, 8).view(np.uint64)[0] = source
+            return warp.word(Word.COPIED) + (rank - own) * stride + (host - base) // 4 * 8
+    return 0
 
 
 def _row(warp: Warp, offset: int) -> NDArray[np.uint64]:
-    return warp.frame[offset : offset + 256].view(np.uint64)
+    return warp.frame[offset : offset + SOURCE_ROW].view(np.uint64)

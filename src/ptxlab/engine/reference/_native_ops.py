@@ -14,7 +14,7 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
 from ptxlab.engine.reference._host_memory import bytes_at
-from ptxlab.engine.reference._loaded_values import note_columns, note_load, note_rows, note_store
+from ptxlab.engine.reference._loaded_values import note_cell, note_columns, note_load, note_matrix, note_rows, note_store, note_words
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -171,6 +171,8 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, native.write, mask)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
         note_store(warp, op, hosts)
+    elif op.index in warp.program.loaded.shared:
+        note_words(warp, op, hosts, mask)
     elif op.index in warp.program.loaded.rows:
         note_load(warp, op, _addresses(warp, op.operands[native.address]), mask)
     for k, item in enumerate(flatten(op.operands[native.value])):
@@ -209,6 +211,8 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     hosts = _hosts(warp, op, native.space, op.operands[native.address], native.row, native.write, rows)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
         (note_columns if native.transposed else note_rows)(warp, op, hosts)
+    elif op.index in warp.program.loaded.shared:
+        note_matrix(warp, op, native, hosts, mask)
     bits = 16 if native.element == "b16" else 8
     layout = matrix_layout(native.write, native.element, native.transposed)
     rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")
@@ -345,6 +349,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     for start in starts:
         for column in range(start, start + width):
             _refuse(not owned[column], warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
+    note_load(warp, op, addresses, mask)
     words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):
@@ -358,6 +363,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
                 cell = (at[0] + part, at[1], 0)
                 if native.write:
                     words[cell] = values[t] >> shift & (1 << 32 // parts) - 1
+                    note_cell(warp, op, at[0] + part, at[1], r if parts == 1 else -1, t)
                 else:
                     loaded[t] = loaded.get(t, 0) | int(words[cell]) << shift
         if not native.write:

@@ -86,6 +86,16 @@ class NumpyVocabulary:
     add, sub, mul = staticmethod(np.add), staticmethod(np.subtract), staticmethod(np.multiply)
     and_, or_, xor = staticmethod(np.bitwise_and), staticmethod(np.bitwise_or), staticmethod(np.bitwise_xor)
     not_ = staticmethod(np.invert)
+    umin, umax = staticmethod(np.minimum), staticmethod(np.maximum)
+
+    def smin(self, a: Value, b: Value) -> Value:
+        return np.minimum(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[b.dtype])).view(a.dtype)
+
+    def smax(self, a: Value, b: Value) -> Value:
+        return np.maximum(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[b.dtype])).view(a.dtype)
+
+    def signed_as(self, a: Value, b: Value) -> Value:
+        return a
 
     def umulhi(self, a: Value, b: Value) -> Value:
         bits = 8 * a.dtype.itemsize
@@ -308,7 +318,7 @@ def _fma64(a: Value, b: Value, c: Value) -> Value:
     safe = bounds[0] & bounds[1] & bounds[2] & bounds[3] & (np.abs(product) > 2.0**-900)
     result = np.where(easy, plain, result)
     for i in np.flatnonzero(~(easy | safe)):
-        result[i] = c[i] if not np.isfinite(c[i]) else _fma_exact(float(a[i]), float(b[i]), float(c[i]))
+        result[i] = c[i] + 0.0 if not np.isfinite(c[i]) else _fma_exact(float(a[i]), float(b[i]), float(c[i]))
     return result
 
 

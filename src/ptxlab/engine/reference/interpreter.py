@@ -22,7 +22,7 @@ from ptxlab.engine.program import UNWRITTEN_REGISTER, Program, Register
 from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.engine.reference._native_ops import Stop, drain_copies, fault_at, perform_native, shuffled
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
-from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
+from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary, operands_once
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.kinds import TYPE_BITS, type_bits
 from ptxlab.isa.native_ops import Collective, LaneAccess, Native
@@ -419,6 +419,7 @@ class Interpreter:
             self._shadowed(shadow, operand, spec, source)
             for operand, spec, source in zip(op.operands[outputs:], specs[outputs:], sources, strict=True)
         ]
+        given = operands_once(op.operands[outputs:], (spec.type for spec in specs[outputs:]), given)
         with np.errstate(all="ignore"):
             result = op.row.semantics(x, op.q, *given)
         masks = _masks(x, result)

@@ -22,11 +22,11 @@ def emit_copies(module: Module, source: str) -> None:
 
 
 def _perform(module: Module) -> None:
-    """``i32 perform_copy(context, lane, host, address, size, read, op)``: read bytes, then zeros."""
-    c, (context, lane, host, address, size, read, op) = module.define(
-        "i32 perform_copy(ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op)", internal=True
+    """``i32 perform_copy(context, lane, host, address, size, read, op, observed)``: read bytes, then zeros."""
+    c, (context, lane, host, address, size, read, op, observed) = module.define(
+        "i32 perform_copy(ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op, i1 observed)", internal=True
     )
-    with c.when(context.word(Word.COPIED).ne(0)):
+    with c.when(observed):
         c.call("note_copy", "void", context, host, address, size, read)
     with c.when(read.ne(0)):
         data = _source(c, context, lane, address, read, op).convert("inttoptr", "ptr")
@@ -59,6 +59,7 @@ def _copy(module: Module, source: str) -> None:
     )
     size = bytes_.to("i64")
     place = c.variable("i64")
+    observed, deferring = context.word(Word.COPIED).ne(0), context.word(Word.DEFERRED).ne(0)
     with c.each_bit(mask) as lane:
         address = lane_address(source, row, offset, lane)
         place.set(size)
@@ -71,7 +72,7 @@ def _copy(module: Module, source: str) -> None:
             fail(context, Fault.MISALIGNED, lane, address, op)
         host = hosts.load("ptr", lane)
         count = context.word(Word.PENDING_COUNT)
-        deferred = context.word(Word.DEFERRED).ne(0) & count.ult(context.word(Word.PENDING_CAPACITY))
+        deferred = deferring & count.ult(context.word(Word.PENDING_CAPACITY))
         with c.when(deferred) as otherwise:
             with c.when(read.ne(0)):
                 _source(c, context, lane, address, read, op)
@@ -81,7 +82,7 @@ def _copy(module: Module, source: str) -> None:
             into.store(size | (read << 8) | (lane << 16), 2)
             context.set_word(Word.PENDING_COUNT, count + 1)
             otherwise()
-            status = c.call("perform_copy", "i32", context, lane, host, address, size, read, op)
+            status = c.call("perform_copy", "i32", context, lane, host, address, size, read, op, observed)
             with c.when(status.ne(0)):
                 c.ret(status)
     c.ret(0)
@@ -98,7 +99,7 @@ def _source(c: Function, context: Value, lane: Value, address: Value, read: Valu
 def _drain(module: Module) -> None:
     """``i32 drain(context, first, count, lanes)``: perform pending copies of these lanes, in order."""
     c, (context, first, count, lanes) = module.define("i32 drain(ptr context, i64 first, i64 count, i32 lanes)")
-    rows = context.pointer(Word.PENDING)
+    rows, observed = context.pointer(Word.PENDING), context.word(Word.COPIED).ne(0)
     with c.loop(count) as i:
         row = rows.at((first + i) * 24)
         packed = row.load("i64", 2)
@@ -111,7 +112,7 @@ def _drain(module: Module) -> None:
                 c.ret(FAILED)
             host = context.pointer(Word.SHARED).at(offset)
             op = context.word(Word.INFO).to("i32")
-            status = c.call("perform_copy", "i32", context, lane, host, row.load("i64", 1), size, read, op)
+            status = c.call("perform_copy", "i32", context, lane, host, row.load("i64", 1), size, read, op, observed)
             with c.when(status.ne(0)):
                 c.ret(status)
     c.ret(0)

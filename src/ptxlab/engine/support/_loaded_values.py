@@ -1,13 +1,23 @@
-"""What lanes load from global memory and store to shared memory as it is: the addresses, noted for an observer."""
+"""From where values come that lanes load, and store to shared memory as they are: the addresses, noted for an observer."""
 
 from __future__ import annotations
 
 from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
+from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["emit_columns_stored_from", "emit_loaded_from", "emit_rows_stored_from", "emit_stored_from"]
+__all__ = [
+    "emit_cells_stored_from",
+    "emit_columns_stored_from",
+    "emit_loaded_from",
+    "emit_matrix_loaded",
+    "emit_rows_stored_from",
+    "emit_stored_from",
+    "emit_words_loaded",
+]
 
 _HALF = 2
 """Bytes."""
@@ -27,6 +37,55 @@ def emit_loaded_from(module: Module, source: str) -> None:
         with c.each_bit(skipped) as lane:
             place.store(c.const("i64", NO_SOURCE), lane)
     c.ret()
+
+
+def emit_words_loaded(module: Module) -> None:
+    """Emit ``wordsloaded``: note from where the words come that lanes load from shared memory, in a row for each word."""
+    _define_noted(module)
+    c, (context, mask, skipped, hosts, count, rows) = module.define(
+        "void wordsloaded(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+    )
+    with c.when(context.word(Word.COPIED).ne(0)):
+        with c.each_bit(mask) as lane:
+            place = c.call("noted", "ptr", context, hosts.load("i64", lane))
+            with c.loop(count.to("i64")) as i:
+                rows.at(i * SOURCE_ROW).store(_held(context, place, i), lane)
+        _note_zeros(skipped, count, rows)
+    c.ret()
+
+
+def emit_matrix_loaded(module: Module, transposed: bool) -> None:
+    """Emit ``rowsloaded`` or, of a transposed ldmatrix, ``columnsloaded``: the same for ldmatrix, with a row for each register.
+
+    ``hosts`` has the rows of the matrices, eight for each register.
+    """
+    _define_noted(module)
+    name = "columnsloaded" if transposed else "rowsloaded"
+    c, (context, mask, skipped, hosts, count, rows) = module.define(
+        f"void {name}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+    )
+
+    def source(index: Value, row: Value, word: Value) -> Value:
+        return _held(context, c.call("noted", "ptr", context, hosts.load("i64", index * 8 + row) + (word << 2)), 0)
+
+    with c.when(context.word(Word.COPIED).ne(0)):
+        with c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
+            line, within = lane >> 2, lane & 3
+            if transposed:
+                word, upper = line >> 1, line & 1
+                found = _of_halves(_half(source(i, within << 1, word), upper), _half(source(i, (within << 1) + 1, word), upper))
+            else:
+                found = source(i, line, within)
+            rows.at(i * SOURCE_ROW).store(found, lane)
+        _note_zeros(skipped, count, rows)
+    c.ret()
+
+
+def _note_zeros(skipped: Value, count: Value, rows: Value) -> None:
+    """Note that the registers of skipped lanes are zero."""
+    c = rows.function
+    with c.loop(count.to("i64")) as i, c.each_bit(skipped) as lane:
+        rows.at(i * SOURCE_ROW).store(c.const("i64", NO_SOURCE), lane)
 
 
 def emit_stored_from(module: Module) -> None:
@@ -76,13 +135,54 @@ def emit_columns_stored_from(module: Module) -> None:
         place = c.call("noted", "ptr", context, hosts.load("i64", i * 8 + row) + (word << 2))
         with c.when(place.ne(0)):
             first = (word << 3) + (row >> 1)
-            low, high = (_source(frame, table, i, each) for each in (first, first + 4))
-            apart = (high - low - _HALF) >> 1
-            known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & apart.ult(MOST_HALVES)
-            found = low + ((row & 1) << 1) + (apart << HALVES_SHIFT)
-            zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
-            place.store(known.select(found, zeros.select(c.const("i64", NO_SOURCE), 0)), 0)
+            low, high = (_half(_source(frame, table, i, each), row & 1) for each in (first, first + 4))
+            place.store(_of_halves(low, high), 0)
     c.ret()
+
+
+def emit_cells_stored_from(module: Module, shape: str, pack: bool) -> None:
+    """Emit ``cellsstoredfrom_SHAPE``: note from where the words come that tcgen05.st stores, with a table as in ``storedfrom``.
+
+    The address in tensor memory is as in `ptxlab.engine.support._tensor_memory.emit_tensor`. Halves in columns of their own are not known.
+    """
+    c, (context, mask, addresses, offset, split, frame, count, table) = module.define(
+        f"void cellsstoredfrom_{shape}{'_pack' if pack else ''}"
+        "(ptr context, i32 mask, ptr addresses, i32 offset, i32 split, ptr frame, i32 count, ptr table)"
+    )
+    with c.when(context.word(Word.TENSOR_SOURCES).ne(0) & mask.ne(0)):
+        place = c.variable("i32", offset)
+        with c.when(addresses.ne(0)):
+            place.set(addresses.load("i32", mask.lowest_bit().to("i64")) + offset)
+        first = (context.word(Word.QUADRANT) << 5) + ((place.get() >> 16) & 31).to("i64")
+        column = (place.get() & 0xFFFF).to("i64")
+        cells, layout = context.pointer(Word.TENSOR_SOURCES), tensor_fragment_layout(shape)
+        with c.loop(count.to("i64")) as r, c.each_bit(mask) as t:
+            lane, at = layout.coefficients("L")(t, r) + first, column + (layout.coefficients("C")(t, r) << int(pack))
+            if "H" in layout.symbols:
+                at = at + layout.coefficients("H")(t, r) * split.to("i64")
+            for part in range(1 + pack):
+                cells.store(c.const("i64", 0) if pack else _source(frame, table, r, t), ((at + part) << 7) + lane)
+    c.ret()
+
+
+def _held(context: Value, place: Value, number: Value | int) -> Value:
+    """What is noted of a word behind a place; 0 without a place."""
+    known = place.ne(0)
+    return known.select(known.select(place, context).load("i64", number), 0)
+
+
+def _half(source: Value, upper: Value) -> Value:
+    """From where the lower or the ``upper`` half of a word comes; `NO_SOURCE` and 0 as they are."""
+    apart = ((source >> HALVES_SHIFT) + 1) * _HALF
+    return source.ugt(NO_SOURCE).select((source & (1 << HALVES_SHIFT) - 1) + apart * upper, source)
+
+
+def _of_halves(low: Value, high: Value) -> Value:
+    """From where a word comes whose halves come from ``low`` and ``high``; 0 if it cannot be said."""
+    apart = (high - low - _HALF) >> 1
+    known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & apart.ult(MOST_HALVES)
+    zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
+    return known.select(low + (apart << HALVES_SHIFT), zeros.select(low.constant(NO_SOURCE), 0))
 
 
 def _source(frame: Value, table: Value, number: Value, lane: Value) -> Value:

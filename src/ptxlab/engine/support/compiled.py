@@ -13,15 +13,19 @@ from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
 from ptxlab.engine.support._loaded_values import (
+    emit_cells_stored_from,
     emit_columns_stored_from,
     emit_loaded_from,
+    emit_matrix_loaded,
     emit_rows_stored_from,
     emit_stored_from,
+    emit_words_loaded,
 )
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
+from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
 
@@ -61,6 +65,10 @@ _EMIT: dict[str, Emit] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), lambda module, name, rest: emit_matrix(module, name)),
     **dict.fromkeys(("copy", "drain"), lambda module, name, rest: emit_copies(module, rest[-1] if rest else "")),
     "loadedfrom": lambda module, name, rest: emit_loaded_from(module, rest[0]),
+    "wordsloaded": lambda module, name, rest: emit_words_loaded(module),
+    "rowsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=False),
+    "columnsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=True),
+    "cellsstoredfrom": lambda module, name, rest: emit_cells_stored_from(module, rest[0], pack=rest[-1] == "pack"),
     "storedfrom": lambda module, name, rest: emit_stored_from(module),
     "rowsstoredfrom": lambda module, name, rest: emit_rows_stored_from(module),
     "columnsstoredfrom": lambda module, name, rest: emit_columns_stored_from(module),
@@ -73,6 +81,7 @@ _EMIT: dict[str, Emit] = {
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),
     "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), *rest[3:]),
+    "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""

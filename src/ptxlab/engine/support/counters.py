@@ -15,16 +15,29 @@ from enum import IntEnum
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.accesses import all_addresses
-from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.engine.support.footprint import SECTOR, emit_touch
+from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["ATOMIC", "COUNTER_WORDS", "LINE", "LOAD", "PATTERN_WORDS", "SECTOR", "Counter", "count_executions", "emit_count"]
+__all__ = [
+    "ATOMIC",
+    "COPY",
+    "COUNTER_WORDS",
+    "EXTENT_LIMIT",
+    "LINE",
+    "LOAD",
+    "PATTERN_WORDS",
+    "Counter",
+    "count_executions",
+    "emit_count",
+    "note_extent",
+]
 
-ATOMIC, LOAD = "atomic", "load"
-"""Accesses that cost something else than stores: atomic operations, and loads into registers."""
+ATOMIC, COPY, LOAD = "atomic", "copy", "load"
+"""Accesses that are no stores: atomic operations, what cp.async reads, and loads into registers."""
 
-SECTOR, LINE = 32, 128
-"""Bytes of a sector and of a cache line."""
+LINE = 128
+"""Bytes of a cache line."""
 _WORD = 4
 """Bytes of a word of a bank."""
 _BANKS = 32
@@ -53,10 +66,16 @@ class Counter(IntEnum):
     """Cache lines of 128 bytes"""
     GLOBAL_BYTES = 10
     """Bytes that lanes access, each lane counted"""
+    EXTENT_BELOW = 11
+    """`EXTENT_LIMIT` less the first byte of shared memory, or column of tensor memory, that the op has accessed: the largest such number"""
+    EXTENT_END = 12
+    """The end of what it has accessed there"""
 
 
 COUNTER_WORDS = 16
 """Words from one row to the next."""
+EXTENT_LIMIT = 1 << SHARED_RANK_SHIFT
+"""Bytes of shared memory that a CTA can name."""
 _DISTANCES = 4
 """The word of a pattern where its 32 distances begin."""
 _SHARED_PATTERN, _GLOBAL_PATTERN, PATTERN_WORDS = 0, _DISTANCES + 32, 2 * (_DISTANCES + 32)
@@ -77,7 +96,16 @@ def count_executions(context: Value, op: int) -> None:
 
 def emit_count(module: Module, space: str, source: str, size: int, kind: str = "") -> None:
     """``void count_SPACE_SOURCE_SIZE[_KIND](context, mask, row, offset, op)``: count one access; SOURCE as for ``resolve_*``."""
+    if space in ("global", "generic"):
+        emit_touch(module)
     _OneAccess(module, space, source, size, kind)
+
+
+def note_extent(context: Value, op: int | Value, first: Value, end: Value) -> None:
+    """Note that an op accesses shared or tensor memory from ``first`` to ``end``."""
+    row = _row(context, context.function.const("i64", op) if isinstance(op, int) else op)
+    for counter, number in ((Counter.EXTENT_BELOW, first.constant(EXTENT_LIMIT) - first), (Counter.EXTENT_END, end)):
+        row.set_word(counter, row.word(counter).max(number))
 
 
 def _row(context: Value, op: Value) -> Value:
@@ -94,7 +122,7 @@ class _OneAccess:
     def __init__(self, module: Module, space: str, source: str, size: int, kind: str) -> None:
         name = f"count_{space}_{source}_{size}" + (f"_{kind}" if kind else "")
         code, (context, mask, row, offset, op) = module.define(f"void {name}(ptr context, i32 mask, ptr row, i64 offset, i32 op)")
-        self.code, self.size, self.kind = code, size, kind
+        self.code, self.context, self.op, self.size, self.kind = code, context, op.to("i64"), size, kind
         self.row = _row(context, op.to("i64"))
         self.patterns = context.pointer(Word.PATTERNS).at(op.to("i64") * (8 * PATTERN_WORDS))
         self.addresses = all_addresses(source, row, offset)
@@ -117,12 +145,25 @@ class _OneAccess:
             _add(self.row, requests, self.code.const("i64", 1))
             _add(self.row, number, mask.intrinsic("ctpop").to("i64") * self.size)
             count(mask)
+            if not shared:
+                self._touch(mask)
+
+    def _touch(self, mask: Value) -> None:
+        """Note which sectors of device memory the lanes access; atomic operations read and write."""
+        code = self.code
+        self.kept.store(self.addresses, align=64)
+        for write in (False, True):
+            if self.kind == ATOMIC or write == (self.kind not in (COPY, LOAD)):
+                code.call("touch", "void", self.context, mask, self.kept, code.const("i64", self.size), code.const("i64", int(write)))
 
     # ---------------------------------------------------------------------------------------------------- shared memory
 
     def _shared(self, mask: Value) -> None:
         """Count wavefronts: each group of lanes has as many slots as it has lanes, a slot being the banks that a lane accesses."""
         code, width = self.code, max(self.size, _WORD)
+        active, offsets = mask.cast("<32 x i1>"), self.addresses & (EXTENT_LIMIT - 1)
+        lowest, highest = (active.select(offsets, other).reduce(least) for other, least in ((EXTENT_LIMIT, "umin"), (0, "umax")))
+        note_extent(self.context, self.op, lowest, highest + self.size)
         group = _BANKS * _WORD // width
         places = self.addresses >> (width.bit_length() - 1)
         lanes = code.lanes("i64", 32)
@@ -218,8 +259,12 @@ class _OneAccess:
             # The same distances from the beginning of a line touch as many sectors.
             pattern = self._pattern(_GLOBAL_PATTERN, mask, self.addresses - base)
             with code.when(~pattern.known):
-                moved = self._repeated(mask) if self.kind == ATOMIC else self._different(mask, SECTOR)
-                pattern.keep(moved, self._different(mask, LINE), self._least(self._different(mask, size)))
+                lines = self._different(mask, LINE)
+                with code.when(lines.eq(mask.intrinsic("ctpop").to("i64"))) as shared:
+                    pattern.keep(lines, lines, self._least(lines))  # each lane has a line of its own, as in random gathers
+                    shared()
+                    moved = self._repeated(mask) if self.kind == ATOMIC else self._different(mask, SECTOR)
+                    pattern.keep(moved, lines, self._least(self._different(mask, size)))
             self._add_global(*map(pattern.number, range(3)))
 
     def _add_global(self, sectors: Value, lines: Value, least: Value) -> None:

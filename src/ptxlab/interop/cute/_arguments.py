@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cuda import Driver
-from ptxlab.formats.dlpack import Tensor
+from ptxlab.formats.dlpack import DeviceArray, strided_view
 from ptxlab.interop._host_memory import HostArray, placed, reached_memory, registered
 from ptxlab.machine import Buffer, Device
 from ptxlab.machine.launch.arguments import as_array, buffer_address
@@ -31,32 +29,6 @@ TYPES = {
     "float8_e4m3fn": "Float8E4M3FN", "float8_e5m2": "Float8E5M2", "float8_e8m0fnu": "Float8E8M0FNU",
 }  # fmt: skip
 """Element types: as NumPy, ml_dtypes and torch name them -> as CuTe DSL names them."""
-
-
-_CUDA, _UNSIGNED = 2, 1
-
-
-class _Managed(ctypes.Structure):
-    """``DLManagedTensor``; without a deleter, since the owner outlives the capsule."""
-
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class _DeviceArray:
-    """An array at a device address, for CuTe DSL; strides in elements. It must outlive what is made from it."""
-
-    def __init__(self, address: int, place: Placed) -> None:
-        rank, size = len(place.shape), place.dtype.itemsize
-        self._extents = (ctypes.c_int64 * rank)(*place.shape), (ctypes.c_int64 * rank)(*(step // size for step in place.strides))
-        self._managed = _Managed(Tensor(address, _CUDA, 0, rank, _UNSIGNED, 8 * size, 1, *self._extents, 0), None, None)
-
-    def __dlpack__(self, stream: object = None) -> Any:
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return new(ctypes.addressof(self._managed), b"dltensor", None)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _CUDA, 0
 
 
 def _place(value: Any, name: str) -> Placed | None:
@@ -89,7 +61,7 @@ def _tensor(place: Placed, address: int) -> Any:
             f"argument {place.name}: the array starts {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT}",
             fix="copy it, or pass from_dlpack(array)",
         )
-    owner = _DeviceArray(address, place)
+    owner = DeviceArray(address, place.shape, place.strides, place.dtype.itemsize)
     tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
     tensor.element_type = getattr(cutlass, TYPES[str(place.dtype)])
     tensor.ptxlab_owner = owner
@@ -160,11 +132,7 @@ def _view(tensor: Any, name: str) -> NDArray[Any]:
         raise refuse("I103", f"argument {name}: a tensor in the memory of a GPU", fix="make it of an array on the CPU")
     size = tensor._dltensor_wrapper.dtype.width // 8
     shape, steps = tuple(map(int, tensor.shape)), tuple(int(s) * size for s in tensor.stride)
-    spans = [(length - 1) * step for length, step in zip(shape, steps, strict=True)]
-    low, high = sum(min(s, 0) for s in spans), sum(max(s, 0) for s in spans)
-    extent = high - low + size if all(shape) else 0
-    memory: Any = (ctypes.c_uint8 * extent).from_address(tensor.data_ptr + low)
-    return np.ndarray(shape, f"u{size}", memory, -low, steps)
+    return strided_view(tensor.data_ptr, shape, steps, f"u{size}")
 
 
 def is_tensor(value: Any) -> bool:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
-from ptxlab.diagnostics import diagnose
+from ptxlab.interop.profiles import run_once
 from ptxlab.interop.session import current, replace_attribute
 
 __all__ = ["measure_once"]
@@ -30,13 +30,7 @@ def _once(measure: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(measure)
     def measured(*args: Any, **options: Any) -> Any:
         if not current().settings.estimate_time:
-            current().note(
-                diagnose(
-                    "I306",
-                    "cutlass.testing ran the function once; the times are those of the simulation on this computer",
-                    fix="--estimate-time gives estimated times; or measure on a GPU",
-                )
-            )
+            current().note(run_once("cutlass.testing"))
         return measure(*args, **{**options, **_ONCE})
 
     return measured

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ptxlab.interop.cute._arguments import example, is_tensor, on_device
 from ptxlab.interop.cute._kept import LIBRARY, KeptPtx
 from ptxlab.interop.optional_packages import missing
 from ptxlab.interop.session import replace_attribute
-from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, Stats, loads
+from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, loads
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.observe.observer import tracing
 
@@ -183,7 +182,7 @@ class Compiled:
                 raise
         except Exception as error:
             raise refuse("I106", f"the host function ended with {type(error).__name__}: {_message(error)}") from error
-        return _combined(results)
+        return Result.of_several(results)
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The arguments by the names of their parameters."""
@@ -207,22 +206,6 @@ class Compiled:
                 f"argument {name}: the host function was compiled for {_form(was)}, this is {_form(value)}",
                 fix="compile it again, or compile it for a dynamic layout: from_dlpack(array).mark_layout_dynamic()",
             )
-
-
-def _combined(results: Sequence[Result]) -> Result:
-    """The results of several launches as one."""
-    if len(results) == 1:
-        return results[0]
-    stats = [r.stats for r in results]
-    services = sum((Counter(s.services) for s in stats), Counter[str]())
-    total = Stats(sum(s.instructions for s in stats), dict(services), sum(s.ctas for s in stats), sum(s.seconds for s in stats))
-    return replace(
-        results[0] if results else Result((), total, completed=True),
-        diagnostics=tuple(d for r in results for d in r.diagnostics),
-        stats=total,
-        completed=all(r.completed for r in results),
-        stdout="".join(r.stdout for r in results),
-    )
 
 
 def _message(error: BaseException) -> str:

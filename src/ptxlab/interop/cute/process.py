@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -13,7 +12,6 @@ from typing import Any
 
 from ptxlab import cuda
 from ptxlab.cuda.building import build
-from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import reached_memory, registered
 from ptxlab.interop.cute._arguments import outside_of
 from ptxlab.interop.cute._kept import LIBRARY, KeptPtx, settings
@@ -30,7 +28,6 @@ def install_on_import() -> Callable[[], None]:
 
     The import raises `BuildError` if there is no compiler for the libraries.
     """
-    _bindings_runtime.install_on_import()
     return before_import("cutlass", _set_up)
 
 
@@ -45,15 +42,6 @@ def _set_up() -> None:
     driver.bridge.store.finders.append(KeptPtx(folder).find)
     after_import("cutlass.cute.runtime", partial(_follow_host_memory, driver))
     after_import("cutlass.testing", partial(measure_once, _for_good))
-    after_import("torch", partial(_initialise, driver))
-
-
-def _initialise(driver: cuda.Driver) -> None:
-    """Do what torch does in a program that uses its CUDA device: the primary context of the first device is current."""
-    context = ctypes.c_void_p()
-    driver.library.cuInit(0)
-    driver.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-    driver.library.cuCtxSetCurrent(context)
 
 
 def _follow_host_memory(driver: cuda.Driver) -> None:

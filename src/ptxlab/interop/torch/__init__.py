@@ -6,6 +6,7 @@ torch, arguments that name a CUDA device mean the memory of the computer, and te
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable
@@ -19,14 +20,13 @@ from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_fi
 from ptxlab.interop.torch._host_device import HostDevice
 from ptxlab.interop.torch._inductor import adapt_on_import, set_environment
 from ptxlab.interop.torch._library import DeviceLibrary
-from ptxlab.interop.torch._state import library, set_device
+from ptxlab.interop.torch._state import is_prepared, library, set_device
 from ptxlab.machine.launch.options import refuse
 
-__all__ = ["capture_call", "has_cuda_tensors", "install"]
+__all__ = ["capture_call", "has_cuda_tensors", "install", "install_on_import"]
 
 _VARIABLE = "PTXLAB_TORCH_DEVICE"
 """``cpu`` asks for the way without a compiler."""
-_installed: list[bool] = []
 
 
 def install() -> None:
@@ -45,14 +45,21 @@ def install() -> None:
     >>> torch.ones(2, device="cuda")                                                    # doctest: +SKIP
     tensor([1., 1.], device='cuda:0')
     """
-    if _installed:
+    if is_prepared():
         return
     if "torch" in sys.modules:
         raise refuse(
             "I308", "torch was imported before its CUDA device was installed", fix="call install() before the first import of torch"
         )
-    _installed.append(True)
-    before_import("torch", _prepare)
+    install_on_import()
+
+
+def install_on_import() -> Callable[[], None]:
+    """Do what `install` does for a program that may import torch; returns a function to call at the program's end.
+
+    A torch that has been imported stays as it is.
+    """
+    return before_import("torch", _prepare)
 
 
 def has_cuda_tensors() -> bool:
@@ -69,6 +76,8 @@ def capture_call(function: Callable[[], object]) -> bool:
 
 def _prepare() -> None:
     """Before torch is imported: load the library, and fill the gaps of torch's extension module when it is there."""
+    if is_prepared():
+        return
     why = _load()
     after_import("torch._C", _fill_names)
     after_import("torch", lambda: _finish(why))
@@ -116,11 +125,22 @@ def _fill_names() -> None:
         setattr(extension, name, value)
 
 
+def _initialise(driver: cuda.Driver) -> None:
+    """Make the primary context of the first device current, as torch does in a program that uses it; other packages count on that."""
+    context = ctypes.c_void_p()
+    driver.library.cuInit(0)
+    driver.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.library.cuCtxSetCurrent(context)
+
+
 def _finish(why: str) -> None:
     import torch
 
     from ptxlab.interop.torch._names import RUNTIME_VERSION
 
+    driver = cuda.installed()
+    if driver is not None:
+        _initialise(driver)
     if torch.version.cuda is None:
         torch.version.cuda = f"{RUNTIME_VERSION // 1000}.{RUNTIME_VERSION % 1000 // 10}"
         torch.backends.cudnn.enabled = False

@@ -24,6 +24,7 @@ from triton.testing import _summarize_statistics
 
 from ptxlab import cuda
 from ptxlab.diagnostics import diagnose
+from ptxlab.interop.profiles import run_once
 from ptxlab.interop.session import current, replace_attribute
 from ptxlab.interop.triton._cublas import CublasLt
 
@@ -49,13 +50,7 @@ def do_bench(
     """
     session = current()
     if not session.settings.estimate_time:
-        session.note(
-            diagnose(
-                "I306",
-                "do_bench ran the function once; the times are those of the simulation on this computer",
-                fix="--estimate-time gives estimated times; or measure on a GPU",
-            )
-        )
+        session.note(run_once("do_bench"))
     driver = cuda.install()
     driver.synchronize()
     started = session.seconds

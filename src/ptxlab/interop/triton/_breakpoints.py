@@ -8,17 +8,18 @@ from typing import Any
 from triton.compiler.code_generator import CodeGenerator
 from triton.language import core
 
+from ptxlab.debug import BREAKPOINT
 from ptxlab.interop.session import current, replace_attribute
 from ptxlab.machine.launch.options import refuse
 
 __all__ = ["change_breakpoints"]
 
-_MARKER = "pmevent 15; mov.b32 $0, 0;"
-"""An instruction without effect on values, which stays where the kernel calls the function; and the result that Triton wants."""
+_MARKER = f"{BREAKPOINT}; mov.b32 $0, 0;"
+"""The instruction, and the result that Triton wants."""
 
 
 def change_breakpoints(stack: ExitStack) -> None:
-    """Let kernels call ``breakpoint()`` until the stack is closed: it becomes ``pmevent 15``."""
+    """Let kernels call ``breakpoint()`` until the stack is closed: it becomes `ptxlab.debug.BREAKPOINT`."""
     known: dict[str, Any] = CodeGenerator.builtin_namespace
     replace_attribute(stack, CodeGenerator, "builtin_namespace", known | {"breakpoint": core.builtin(_stop)})
 

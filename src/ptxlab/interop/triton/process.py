@@ -20,12 +20,12 @@ __all__ = ["install_on_import"]
 _for_good = ExitStack()
 
 
-def install_on_import() -> None:
-    """Prepare the process for a program that may import Triton, to the program's end.
+def install_on_import() -> Callable[[], None]:
+    """Prepare the process for a program that may import Triton; returns a function to call at the program's end.
 
     The import raises `BuildError` if there is no compiler for the driver.
     """
-    before_import("triton", _set_up)
+    return before_import("triton", _set_up)
 
 
 @cache

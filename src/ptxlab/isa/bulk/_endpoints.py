@@ -248,7 +248,7 @@ def wait_group(warp: context.WarpContext) -> context.Wait | None:
     if not threads:
         return None
     operand = warp.op.operands[0]
-    count = operand.value if isinstance(operand, Const) else warp.uniform(operand)
+    count = operand.value & 0xFFFFFFFF if isinstance(operand, Const) else warp.uniform(operand)
     awaited: list[context.AsyncOperation] = []
     for lane, thread in list(threads.items()):
         if not warp.mask >> lane & 1:

@@ -85,8 +85,10 @@ class PreparedTmaCopy:
         array = array_of(self.tile.box, self.tile.element, True)
         if array is not None:
             contents = partial(self.box.load, self.memory, self.part)
+            places = None if self._whole is None else self._chunks
             for cta, offset, _ in targets:
-                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, self.box.order(offset), contents)
+                order = self.box.order(offset)
+                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, order, contents, self.part.address, places)
 
     def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
         """Do to undefined bits what `deliver` does to the data."""

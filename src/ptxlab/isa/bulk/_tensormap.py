@@ -130,11 +130,16 @@ def _place(warp: context.WarpContext, position: int, lane: int, space: str | Non
     return warp.machine.global_view(warp, address, BYTES, write)
 
 
+def has_ordinal(field: str) -> bool:
+    """Whether a field has a value for each dimension."""
+    return field in (*_ORDINALS, *_STRIDES)
+
+
 @service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0, effects=_change)
 @service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0, effects=_change)
 def replace(warp: context.WarpContext) -> None:
     """Replace a field, or the value of one dimension in a field with a value for each dimension."""
-    ordinal = warp.q.field in (*_ORDINALS, *_STRIDES)
+    ordinal = has_ordinal(warp.q.field)
     bits = 64 if warp.q.type == "b64" else 32
     for lane in lanes(warp):
         place = _place(warp, 0, lane, warp.q.space, True)

@@ -11,6 +11,7 @@ from ptxlab.isa.context import WarpContext
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.memory._modifiers import SPACE_NEEDS
+from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
@@ -88,6 +89,11 @@ def mapa(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     integer = _INT[q.type]
     rank = x.shl(x.zext(b, "i64") if integer == "i64" else b, x.const(SHARED_RANK_SHIFT, integer))
     return x.or_(x.and_(a, x.const(~(0xFF << SHARED_RANK_SHIFT), integer)), rank)
+
+
+def names_rank(op: Op) -> bool:
+    """Whether an instruction makes an address in the shared memory of a CTA of the cluster that it names."""
+    return op.row.semantics is mapa
 
 
 @pure(

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Row
 from ptxlab.isa.operands import Const, Group, Resolved
+from ptxlab.isa.tiles import RegisterMatrix
 from ptxlab.layout import matrix_fragment
 
-__all__ = ["gather_ab", "gather_cd", "immediate", "read", "scatter_d", "selectors", "write"]
+__all__ = ["gather_ab", "gather_cd", "immediate", "read", "register_matrix", "scatter_d", "selectors", "write"]
 
 Registers = NDArray[Any]
 """uint32[count, 32], or uint64 of f64."""
@@ -48,6 +49,13 @@ def gather_ab(registers: Registers, rows: int, bits: int) -> Codes:
     """Matrix A as [M, K], or matrix B as [N, K]."""
     halves = rows // 8
     return _unpack(registers.take(_index("mma ab", h=halves, n=len(registers) // halves)), bits).reshape(rows, -1)
+
+
+@cache
+def register_matrix(name: str, element: str, bits: int, rows: int, columns: int, stored: int) -> RegisterMatrix:
+    """Matrix A or B in the registers of a warp, with so many elements in a row."""
+    halves, registers = rows // 8, columns * bits // max(bits, 32) // 4
+    return RegisterMatrix(name, name.lower(), element, bits, stored, _index("mma ab", h=halves, n=registers))
 
 
 def gather_cd(registers: Registers, m: int, half: bool) -> Codes:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.mma._fragments import scatter_d, write
-from ptxlab.isa.tiles import Product, ProductPlace
+from ptxlab.isa.mma._fragments import register_matrix, scatter_d, write
+from ptxlab.isa.tiles import Product, ProductPlace, RegisterMatrix
 
 __all__ = ["WarpProduct"]
 
@@ -23,12 +23,16 @@ class WarpProduct(Product):
     What D adds to is known by its bits: the same bits as the D of an earlier mma of the warp, wherever moves have taken them.
     """
 
-    def __init__(self, warp: context.WarpContext, k: int, types: tuple[str, str, str], matrices: tuple[Codes, Codes, Codes, Codes]) -> None:
+    def __init__(
+        self, warp: context.WarpContext, k: int, bits: int, types: tuple[str, str, str], matrices: tuple[Codes, Codes, Codes, Codes]
+    ) -> None:
         self._a, self._b, c, self._d = matrices
+        self._bits = bits
         self.m, self.n, self.k = len(self._a), len(self._b), k
         self.a, self.b, self.d = types
-        self.accumulate = bool(c.any())
+        self.sparse = self._a.shape[1] < self._b.shape[1]
         self._warp, self._added = warp, c.tobytes()
+        self.accumulate = self._added != bytes(len(self._added))
         self._half = self.d == "f16"
 
     @property
@@ -56,6 +60,22 @@ class WarpProduct(Product):
         marks[m, n] = 1
         register, lane = np.argwhere(scatter_d(marks, self._half))[0]
         return ProductPlace(self._warp.cta, int(lane), warp=self._warp.warp_id, register=int(register))
+
+    def in_registers(self) -> tuple[RegisterMatrix, ...]:
+        """A and B."""
+        return tuple(
+            register_matrix(name, element, self._bits, *codes.shape, self.k // codes.shape[1])
+            for name, element, codes in (("A", self.a, self._a), ("B", self.b, self._b))
+        )
+
+    @property
+    def first_warp(self) -> int:
+        """The warp."""
+        return self._warp.warp_id
+
+    def frames(self) -> tuple[NDArray[np.uint32], ...]:
+        """Those of the warp."""
+        return (self._warp.rows,)
 
     def codes(self, operand: str) -> Codes:
         """The elements that the registers hold."""

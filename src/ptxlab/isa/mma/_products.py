@@ -167,7 +167,7 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
         d = float_product(warp.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
     write(warp, scatter_d(d, half), wide)
     if warp.machine.observed:
-        warp.multiplied(partial(WarpProduct, warp, k, (q.a, q.b, q.d), (a, b, c, d)))
+        warp.multiplied(partial(WarpProduct, warp, k, types.bits, (q.a, q.b, q.d), (a, b, c, d)))
 
 
 def _undefined_bits(warp: context.WarpContext, types: Types) -> NDArray[Any]:
@@ -234,6 +234,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         ordered=False,
         effects=LOCAL,
         flow=Flow(("a", "b", "c", "scale_a", "scale_b"), partial(_undefined_bits, types=types)),
+        matrices=("a", "b"),
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),

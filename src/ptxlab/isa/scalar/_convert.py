@@ -15,6 +15,7 @@ from ptxlab.isa.scalar.float_helpers import (
     narrow_directed,
     narrow_half,
     narrow_odd,
+    narrow_saturated,
     quiet,
     saturate,
     step,
@@ -189,7 +190,7 @@ def _saturate(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     if not q.get("sat"):
         return a
     if q.to in ("f16", "bf16"):
-        return narrow_half(x, q.to, saturate(x, True, widen_half(x, q.to, a)))
+        return narrow_saturated(x, True, q.to, widen_half(x, q.to, a))
     return saturate(x, True, a)
 
 
@@ -361,4 +362,4 @@ def cvt_integral(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 )
 def cvt_half_integral(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     whole = x.fround(widen_half(x, q.to, a), q.rnd)
-    return narrow_half(x, q.to, saturate(x, q.get("sat"), whole))
+    return narrow_saturated(x, q.get("sat"), q.to, whole)

@@ -13,7 +13,7 @@ from typing import Any
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, narrow_odd, operation, saturate, sum_odd, widen_half
+from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_odd, narrow_saturated, operation, sum_odd, widen_half
 
 _SECTION = "Half Precision Floating Point Instructions: {base}"
 _F16 = "{.rnd=rn}{.ftz}{.sat}.(type=f16|f16x2)"
@@ -48,7 +48,7 @@ def arithmetic_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
 
     def element(x: Vocabulary, *values: Value) -> Value:
         result = operation(x, q.base)(*(widen_half(x, kind, flush_half(x, ftz, value)) for value in values))
-        return flush_half(x, ftz, narrow_half(x, kind, saturate(x, q.get("sat"), result)))
+        return flush_half(x, ftz, narrow_saturated(x, q.get("sat"), kind, result))
 
     return each_half(x, q.type, element, a, b)
 
@@ -81,7 +81,7 @@ def fma_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Valu
 
     def element(x: Vocabulary, *values: Value) -> Value:
         wide = x.call(_fused(kind), *(flush_half(x, ftz, v) for v in values))
-        result = flush_half(x, ftz, narrow_half(x, kind, saturate(x, q.get("sat"), wide)))
+        result = flush_half(x, ftz, narrow_saturated(x, q.get("sat"), kind, wide))
         return _without_oob(x, q.get("oob"), relu_half(x, q.get("relu"), kind, result), *values[:2])
 
     return each_half(x, q.type, element, a, b, c)
@@ -102,11 +102,11 @@ def _without_oob(x: Vocabulary, on: bool, result: Value, *factors: Value) -> Val
 
 
 def relu_half(x: Vocabulary, on: bool, kind: str, a: Value) -> Value:
-    """``.relu``: negative values become +0; the NaN is canonical (and positive) already."""
+    """``.relu``: negative values become +0; the NaN is canonical (and positive) already. The sign is 0, and defined."""
     if not on:
         return a
     zero = x.const(0, "i16")
-    return x.select(x.slt(a, zero), zero, a)
+    return x.and_(x.select(x.slt(a, zero), zero, a), x.const(0x7FFF, "i16"))
 
 
 # ------------------------------------------------------------------------------------------------ sign, min, max
@@ -138,7 +138,7 @@ def change_sign_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 def _ordered(x: Vocabulary, a: Value) -> Value:
-    """An i16 whose signed order is that of the floats, -0 below +0."""
+    """An i16 whose signed order is that of the floats, -0 below +0; of that i16, the float."""
     return x.xor(a, x.lshr(x.ashr(a, x.const(15, "i16")), x.const(1, "i16")))
 
 
@@ -162,9 +162,8 @@ def extreme_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
         m, n = (flush_half(x, q.get("ftz"), value) for value in values)
         bad_m, bad_n = _is_nan(x, kind, m), _is_nan(x, kind, n)
         left, right = (x.and_(m, size), x.and_(n, size)) if xorsign else (m, n)
-        less, more = (right, left) if q.base == "max" else (left, right)
-        first = x.slt(_ordered(x, less), _ordered(x, more))
-        result = x.select(bad_m, right, x.select(x.or_(first, bad_n), left, right))
+        chosen = (x.smax if q.base == "max" else x.smin)(_ordered(x, left), _ordered(x, right))
+        result = x.select(bad_m, right, x.select(bad_n, left, _ordered(x, chosen)))
         if xorsign:
             result = x.or_(result, x.and_(x.xor(m, n), x.const(0x8000, "i16")))
         spoiled = x.or_(bad_m, bad_n) if q.NaN else x.and_(bad_m, bad_n)

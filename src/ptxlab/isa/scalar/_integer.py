@@ -196,10 +196,9 @@ def extreme(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """The smaller or larger; with ``.relu`` at least 0."""
 
     def element(x: Vocabulary, m: Value, n: Value) -> Value:
-        less = x.slt if q.type[0] == "s" else x.ult
-        result = x.select(less(n, m) if q.base == "max" else less(m, n), m, n)
-        zero = x.const(0, x.type(m))
-        return x.select(x.slt(result, zero), zero, result) if q.get("relu") else result
+        functions = {"smin": x.smin, "smax": x.smax, "umin": x.umin, "umax": x.umax}
+        result = functions[q.type[0] + q.base](m, n)
+        return x.smax(result, x.const(0, x.type(m))) if q.get("relu") else result
 
     return each_integer(x, q.type, element, a, b)
 

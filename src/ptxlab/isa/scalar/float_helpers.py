@@ -31,6 +31,7 @@ __all__ = [
     "narrow_directed",
     "narrow_half",
     "narrow_odd",
+    "narrow_saturated",
     "operation",
     "quiet",
     "saturate",
@@ -84,8 +85,10 @@ def saturate(x: Vocabulary, on: bool | None, a: Value) -> Value:
     if not on:
         return a
     type = x.type(a)
-    zero, one = x.const(0.0, type), x.const(1.0, type)
-    return x.select(x.flt(zero, a), x.select(x.flt(a, one), a, one), zero)
+    zero, one, integer = x.const(0.0, type), x.const(1.0, type), f"i{type[1:]}"
+    clamped = x.select(x.flt(zero, a), x.select(x.flt(a, one), a, one), zero)
+    # The two highest bits are 0, and defined.
+    return x.bitcast(x.and_(x.bitcast(clamped, integer), x.const((1 << int(type[1:]) - 2) - 1, integer)), type)
 
 
 # ------------------------------------------------------------------------------------------------ packed pairs
@@ -127,8 +130,15 @@ def narrow_half(x: Vocabulary, kind: str, a: Value) -> Value:
     else:
         word = x.bitcast(a, "i32")
         even = x.and_(x.lshr(word, x.const(16, "i32")), x.const(1, "i32"))
-        rounded = x.trunc(x.lshr(x.add(word, x.add(even, x.const(0x7FFF, "i32"))), x.const(16, "i32")), "i16")
+        sum = x.signed_as(x.add(word, x.add(even, x.const(0x7FFF, "i32"))), word)
+        rounded = x.trunc(x.lshr(sum, x.const(16, "i32")), "i16")
     return x.select(x.isnan(a), x.const(NAN16, "i16"), rounded)
+
+
+def narrow_saturated(x: Vocabulary, on: bool | None, kind: str, a: Value) -> Value:
+    """The same; with ``.sat`` clamped to [0, 1], whose numbers have two highest bits of 0."""
+    result = narrow_half(x, kind, saturate(x, on, a))
+    return x.and_(result, x.const(0x3FFF, "i16")) if on else result
 
 
 def flush_half(x: Vocabulary, on: bool | None, a: Value) -> Value:
@@ -180,7 +190,7 @@ def _odd(x: Vocabulary, value: Value, up: Value, down: Value) -> Value:
     word = x.bitcast(value, integer)
     one, zero = x.const(1, integer), x.const(0, integer)
     grows = x.select(x.slt(word, zero), down, up)
-    moved = x.select(grows, x.add(word, one), x.sub(word, one))
+    moved = x.signed_as(x.select(grows, x.add(word, one), x.sub(word, one)), word)
     even = x.eq(x.and_(word, one), zero)
     return x.bitcast(x.select(x.and_(even, x.or_(up, down)), moved, word), type)
 

@@ -63,10 +63,12 @@ class _BarrierWait(Wait):
     """Wait until a barrier leaves this generation."""
 
     __slots__ = ("_cta", "_generation")
+    retry = expires = False
 
-    def __init__(self, barrier: Any, generation: int, cta: Cta, retry: bool = False) -> None:
-        self.on, self.retry, self.expires = barrier, retry, False
-        self._generation, self._cta = generation, cta
+    def __init__(self, barrier: Any, generation: int, cta: Cta) -> None:
+        self.on = barrier
+        self._generation = generation
+        self._cta = cta
 
     def ready(self) -> bool:
         return bool(self.on.generation != self._generation)
@@ -75,6 +77,13 @@ class _BarrierWait(Wait):
         barrier = self.on
         needed = self._cta.live_threads if barrier.expected is None else barrier.expected
         return f"waits at barrier {barrier.id}", (("arrived", f"{barrier.arrived} of {needed} threads"),)
+
+
+class _ReductionWait(_BarrierWait):
+    """Wait for the result of a reduction, which the instruction reads when it runs again."""
+
+    __slots__ = ()
+    retry = True
 
 
 @service(
@@ -147,13 +156,7 @@ def reduce(warp: WarpContext) -> Wait | None:
             warp.write(0, every if warp.q.op == "and" else some, 1)
         return None
     warp.state[key] = barrier, generation
-    return _BarrierWait(barrier, generation, warp.cta, retry=True)
-
-
-def _arrived(warp: WarpContext) -> list[int]:
-    """Masks of the lanes that have arrived but not waited, for even and for odd phases."""
-    found: list[int] = warp.state.setdefault("barrier.cluster", [0, 0])
-    return found
+    return _ReductionWait(barrier, generation, warp.cta)
 
 
 @service(
@@ -168,7 +171,7 @@ def cluster_arrive(warp: WarpContext) -> None:
     """Arrive at the cluster barrier."""
     group = warp.cta.group
     barrier = group.barrier
-    arrived = _arrived(warp)
+    arrived = barrier.lanes_of(warp)
     if warp.mask & (arrived[0] | arrived[1]):
         raise Misuse(
             "B511",
@@ -186,7 +189,7 @@ def cluster_wait(warp: WarpContext) -> Wait | None:
     """Wait until all threads of the cluster have arrived."""
     group = warp.cta.group
     barrier = group.barrier
-    arrived = _arrived(warp)
+    arrived = barrier.lanes_of(warp)
     if warp.mask & ~(arrived[0] | arrived[1]):
         raise Misuse("B512", "barrier.cluster.wait, but these threads have not arrived", fix="execute barrier.cluster.arrive before")
     phase = barrier.phase

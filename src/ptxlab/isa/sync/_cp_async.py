@@ -92,7 +92,7 @@ def wait_group(warp: WarpContext) -> Wait | None:
     if warp.machine.policy == "eager":
         return None
     operand = warp.op.operands[0]
-    return _wait(warp, operand.value if isinstance(operand, Const) else warp.uniform(0), True)
+    return _wait(warp, operand.value & 0xFFFFFFFF if isinstance(operand, Const) else warp.uniform(0), True)
 
 
 @service("cp.async.wait_all", requires=_NEEDS, section=f"{_SECTION}.wait_all", effects=WaitGroup(Completion.COPY_GROUP, everything=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -76,18 +76,17 @@ def mbarrier_at(warp: WarpContext, address: int) -> Mbarrier:
     return cta.mbarrier(warp, offset)
 
 
-def targets(warp: WarpContext, position: int) -> Iterator[tuple[int, int]]:
-    """Yield the distinct addresses of the executing lanes, in lane order, each with the mask of its lanes."""
+def targets(warp: WarpContext, position: int) -> Iterable[tuple[int, int]]:
+    """The distinct addresses of the executing lanes, in lane order, each with the mask of its lanes."""
     address = warp.common_address(position)
     if address is not None:
-        yield address, warp.mask
-        return
+        return ((address, warp.mask),)
     found: dict[int, int] = {}
     values = warp.addresses(position)
     for lane in warp.lanes().tolist():
         at = int(values[lane])
         found[at] = found.get(at, 0) | 1 << lane
-    yield from found.items()
+    return found.items()
 
 
 _ARRIVE, _ARRIVE_EXPECT = arrivals("arrive")

@@ -255,7 +255,9 @@ def commit(warp: context.WarpContext) -> None:
         ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
         barriers = [c.mbarrier(warp, offset) for c in ctas]
         thread = thread_of(warp, lane)
-        if thread not in state.issuers:
+        if thread in state.issuers:  # a loop before the commit may have had no turn in another CTA
+            warp.retract("T633")
+        else:
             _nothing_to_track(warp)
         tracked = tuple(o for o in state.in_flight if o.thread == thread and not o.done)
         operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)

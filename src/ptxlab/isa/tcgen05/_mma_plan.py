@@ -22,7 +22,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, ScaleFactors
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
 from ptxlab.native import BoundedCache
 
 __all__ = ["A_COLUMNS", "Disabled", "Plan"]
@@ -181,11 +181,20 @@ class Plan:
         found: MatrixProduct | None = cta_group.products.get((self, accumulate))
         if found is None:
             accumulator = cta_group.queue, self.column, self.d_lane
-            size, tensor_a = (self.columns, self.lanes), (self.a, self.a_columns) if isinstance(self.a, int) else None
+            size, tensor_a = (self.column, self.columns, self.lanes), self._tensor_a()
             found = cta_group.products[self, accumulate] = MatrixProduct(
                 self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
             )
         return found
+
+    def _tensor_a(self) -> TensorMatrix | None:
+        """A, if it is in tensor memory: the lanes of the first unit of each CTA."""
+        if not isinstance(self.a, int):
+            return None
+        lanes = {unit.cta: np.arange(128)[unit.lanes] for unit in reversed(self.units)}
+        bits = 0 if self.a_format.packed or self.shift_a else self.a_format.container
+        stored = 2 if self.metadata else 1
+        return TensorMatrix(self.a, self.a_columns, tuple(lanes[cta] for cta in sorted(lanes)), self.a_format.name, bits, stored)
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

@@ -13,7 +13,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.isa.tcgen05._mma_units import Unit
 from ptxlab.isa.tcgen05._state import CtaGroup
-from ptxlab.isa.tiles import NO_BYTES, Product, ProductPlace
+from ptxlab.isa.tiles import NO_BYTES, HeldLine, Product, ProductPlace
 
 __all__ = ["TensorProduct"]
 
@@ -27,7 +27,7 @@ class TensorProduct(Product):
         found = plan.instruction
         self.m, self.n, self.k = found.m, found.n, found.k
         self.a, self.b, self.d = found.a, found.b, found.d
-        self.accumulate = accumulate
+        self.accumulate, self.sparse = accumulate, bool(plan.metadata)
         self._plan, self._group = plan, cta_group
 
     @property
@@ -107,6 +107,15 @@ class TensorProduct(Product):
         if operand == "a":
             return ((self._group.ctas[unit.cta], placed.bytes_of(row)),)
         return ((self._group.ctas[unit.holder], placed.bytes_of(self._plan.b_first + unit.first + column)),)
+
+    def held(self, operand: str, line: int) -> HeldLine | None:
+        """The cells of a row of A."""
+        plan = self._plan
+        if operand == "b" or not isinstance(plan.a, int):
+            return None
+        unit, row, _ = self._unit(line, 0)
+        lane = int(np.arange(128)[unit.lanes][row])
+        return HeldLine(self._group.ctas[unit.cta], cells=(lane, slice(plan.a, plan.a + plan.a_columns)))
 
     def read_d(self) -> Codes:
         """The cells of D; an f16 is the lower half."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.layout import wgmma_a_fragment, wgmma_fragment
 
-__all__ = ["WARPS", "AccumulatorIndex", "a_matrix", "accumulator_index"]
+__all__ = ["WARPS", "AccumulatorIndex", "a_index", "a_matrix", "accumulator_index"]
 
 U32 = NDArray[np.uint32]
 WARPS = 4
@@ -56,7 +56,7 @@ def accumulator_index(n: int, halves: bool) -> AccumulatorIndex:
 
 
 @cache
-def _a_index() -> NDArray[np.intp]:
+def a_index() -> NDArray[np.intp]:
     """For each 32-bit word of each row of A, its index in the registers [warp, register, lane]; the same for all types."""
     fragment = wgmma_a_fragment(32)
     place = (fragment.row * 8 + fragment.column).reshape(WARPS, _LANES, 4).transpose(0, 2, 1)
@@ -67,4 +67,4 @@ def _a_index() -> NDArray[np.intp]:
 
 def a_matrix(registers: U32, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return the elements [64, k] of a matrix A that is in registers uint32[warp, register, lane]."""
-    return registers.take(_a_index()).view(dtype)
+    return registers.take(a_index()).view(dtype)

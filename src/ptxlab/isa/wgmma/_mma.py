@@ -166,6 +166,7 @@ for _kind, _row in WGMMA_KINDS.items():
                     outputs=1,
                     updates=1,
                     accumulates="scale-d",
+                    matrices=("a",) if _place == "registers" else (),
                     flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse)), through_memory=True),
                     effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
-from ptxlab.isa.tiles import NO_BYTES, Product, ProductPlace
-from ptxlab.isa.wgmma._fragments import WARPS
+from ptxlab.isa.tiles import NO_BYTES, Product, ProductPlace, RegisterMatrix
+from ptxlab.isa.wgmma._fragments import WARPS, a_index
 from ptxlab.isa.wgmma._plan import codes_of_a
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
 from ptxlab.tables import WGMMA_M
@@ -29,7 +29,7 @@ class WarpgroupProduct(Product):
     def __init__(self, group: Warpgroup, share: Share, cta: context.Cta) -> None:
         form = share.form
         self.n, self.k, self.a, self.b, self.d = form.n, form.k, form.a, form.b, form.d
-        self.accumulate = share.accumulate
+        self.accumulate, self.sparse = share.accumulate, share.metadata is not None
         self._group, self._share, self._cta = group, share, cta
 
     @property
@@ -60,6 +60,22 @@ class WarpgroupProduct(Product):
         index = self._share.form.index
         warp, register, lane, _ = np.unravel_index(int(index.from_registers[n, m]), (WARPS, index.registers, 32, index.values))
         return ProductPlace(self._cta, int(lane), warp=WARPS * self._group.index + int(warp), register=int(register))
+
+    def in_registers(self) -> tuple[RegisterMatrix, ...]:
+        """A, unless it is in shared memory."""
+        if self._share.a_words is None:
+            return ()
+        form = self._share.form
+        return (RegisterMatrix("A", "a", form.a, 256 // form.stored, form.k // form.stored, a_index(), WARPS),)
+
+    @property
+    def first_warp(self) -> int:
+        """The first one of the warpgroup."""
+        return WARPS * self._group.index
+
+    def frames(self) -> tuple[NDArray[np.uint32], ...]:
+        """Those of the warps of the warpgroup."""
+        return tuple(self._share.frames)
 
     def codes(self, operand: str) -> Codes:
         """The elements of A, from shared memory or registers, or of B."""

@@ -27,7 +27,8 @@ class OperandLine:
     line : the row of A, or the column of B
     inputs : for each element along k the elements of array arguments on which it depends; none for a constant and for zero fill
     mixed : the arrays on several elements of which some of them depend
-    writers : who wrote the bytes in shared memory from which the product has read it; none for operands in registers and tensor memory
+    writers : who wrote the bytes in shared memory, the registers or the cells of tensor memory from which the product has read it; behind a
+        load from shared memory stands who wrote the bytes there
     """
 
     line: int

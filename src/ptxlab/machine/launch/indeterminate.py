@@ -16,6 +16,7 @@ from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.warp.warp import lanes_of
+from ptxlab.native import callback_address
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -77,7 +78,7 @@ class Observations:
         self.kept = self.followed = False
         self._raised: BaseException | None = None
         self._callback = _OBSERVE(self._called)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self.address = callback_address(self._callback)
 
     def finish(self) -> None:
         """Raise what was raised while compiled code ran, which cannot pass it on."""

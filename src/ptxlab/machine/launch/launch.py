@@ -82,6 +82,7 @@ class Launch:
         self.deferred = options.policy != "eager"
         self.pending_capacity = _PENDING_ROWS
         self.progress = 0
+        self.barrier_arrivals = 0
         self.printed: list[str] = []
         self.print = self.printed.append
         self.registers = options.registers
@@ -135,7 +136,7 @@ class Launch:
         self.handlers, self.together = facts.handlers, facts.together
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
-        self._template = executable.new_frame()
+        self._template = executable.template
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
@@ -222,7 +223,7 @@ class Launch:
             self.done_ctas += part.ctas
             self.scheduler.instructions += part.instructions
             self.warps_started += part.warps
-            self.scheduler.services = [own + other for own, other in zip(self.scheduler.services, part.services, strict=True)]
+            self.scheduler.services[:] = [own + other for own, other in zip(self.scheduler.services, part.services, strict=True)]
 
     def _free_sms(self) -> list[Sm] | None:
         """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""

@@ -13,6 +13,7 @@ from ptxlab.diagnostics import Place, ranges
 from ptxlab.formats import FORMATS, decode
 
 if TYPE_CHECKING:
+    from ptxlab.machine.launch.result import Writer
     from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["MmaMatrices", "MmaRecord", "MmaRecords", "shortened", "values_of"]
@@ -68,6 +69,7 @@ class MmaRecord:
     first : the number of the product with which the sum in D begins
     facts : descriptors and addresses, each with its fields
     d_place : where element (0, 0) of D is
+    writers : by ``"a"`` and ``"b"`` who wrote the elements of A and of B, each instruction once for each warp; empty unless asked for
 
     Examples
     --------
@@ -92,6 +94,7 @@ class MmaRecord:
     first: int
     facts: tuple[tuple[str, tuple[tuple[str, object], ...]], ...]
     d_place: str
+    writers: dict[str, tuple[Writer, ...]] = field(default_factory=dict)
     replay: Replay | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -124,6 +127,10 @@ class MmaRecord:
         lines.append(f"  issued by: CTA {self.cta} warp {self.warp}{lanes}")
         lines.append(f"  computes: {self.shape}, {self.types}{adds}")
         lines += [f"  {name}: {', '.join(f'{key} {value}' for key, value in fields)}" for name, fields in self.facts]
+        for operand, found in self.writers.items():
+            for writer in found:
+                first, *rest = str(writer).splitlines()
+                lines += [f"  {operand.upper()} written by {first}", *(f"  {line}" for line in rest)]
         return "\n".join([*lines, f"  D[0, 0]: {self.d_place}"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,6 +150,7 @@ class MmaRecord:
             "first": self.first,
             "d_place": self.d_place,
             **{name: {key: _plain(value) for key, value in fields} for name, fields in self.facts},
+            **({"writers": {name: [writer.as_dict() for writer in found] for name, found in self.writers.items()}} if self.writers else {}),
         }
 
     def row(self) -> tuple[str, ...]:

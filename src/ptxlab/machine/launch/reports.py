@@ -75,6 +75,8 @@ class Reports:
         self._times: dict[tuple[str, int, int], int] = {}
         self.in_flight: dict[tuple[str, int], frozenset[int]] = {}
         """By code and instruction of a finding about registers in flight that are only read: the asynchronous operations."""
+        self.retracted: set[tuple[str, int, int]] = set()
+        """Findings to leave out, by code, instruction and part: another execution of the instruction shows that they are none."""
         self._unawaited: dict[tuple[str, int, int], frozenset[int]] = {}
         """By finding about registers of tcgen05.ld without a wait: the loads."""
         self._overwritten: dict[int, set[tuple[str, int, int]]] = {}
@@ -86,7 +88,7 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
-        left_out = self._consequences()
+        left_out = self._consequences() | self.retracted
         found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items() if key not in left_out]
         return tuple(
             replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic

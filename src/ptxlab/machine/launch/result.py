@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
@@ -181,6 +181,12 @@ class Stats:
     why_alone: str = ""
 
     @classmethod
+    def total(cls, each: Sequence[Stats]) -> Stats:
+        """What several launches cost together, in this process."""
+        services = sum((Counter(stats.services) for stats in each), Counter[str]())
+        return cls(sum(s.instructions for s in each), dict(services), sum(s.ctas for s in each), sum(s.seconds for s in each))
+
+    @classmethod
     def of(cls, launch: Launch, started: float) -> Stats:
         """Those of a launch that started at a time of `time.perf_counter`."""
         services: Counter[str] = Counter()
@@ -225,6 +231,20 @@ class Result:
     replay: Replay | None = field(default=None, repr=False)
     profile: Any = field(default=None, repr=False)
     estimated: float = 0.0
+
+    @classmethod
+    def of_several(cls, results: Sequence[Result]) -> Result:
+        """The results of launches that host code has made, as one; the replay and the profile are those of the first."""
+        if len(results) == 1:
+            return results[0]
+        total = Stats.total([result.stats for result in results])
+        return replace(
+            results[0] if results else cls((), total, completed=True),
+            diagnostics=tuple(found for result in results for found in result.diagnostics),
+            stats=total,
+            completed=all(result.completed for result in results),
+            stdout="".join(result.stdout for result in results),
+        )
 
     @property
     def ok(self) -> bool:
@@ -274,13 +294,15 @@ class Result:
         """
         return self._kept().provenance(array, index, inputs)
 
-    def mmas(self, cta: tuple[int, int, int] | None = None, line: int | None = None) -> MmaRecords:
+    def mmas(self, cta: tuple[int, int, int] | None = None, line: int | None = None, writers: bool = False) -> MmaRecords:
         """The matrix instructions that were executed (tcgen05.mma, wgmma, mma.sync); the launch runs again to record them.
 
         Parameters
         ----------
         cta : only those that use the memory of this CTA
         line : only those of the instruction at this line of the PTX
+        writers : whether to find out who wrote the operands, in shared memory, registers or tensor memory; the launch runs again several
+            times, slowly
 
         Returns
         -------
@@ -317,7 +339,12 @@ class Result:
         """
         from ptxlab.machine.observe.mmas import records
 
-        return records(self._kept(), cta, line)
+        found = records(self._kept(), cta, line)
+        if not writers:
+            return found
+        from ptxlab.machine.observe.operand_writers import with_writers
+
+        return with_writers(self._kept(), found)
 
     def save_bundle(self, path: str | os.PathLike[str]) -> None:
         """Write the launch to a file that ``ptxlab run`` runs: PTX, arguments, device memory, options, versions.

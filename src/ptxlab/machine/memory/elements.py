@@ -47,6 +47,20 @@ class ArrayPlace:
         >>> c.indices(np.array([0x1000 + 17, 0x1000 + 24, 0xfff])).tolist()
         [[1, 1], [2, 0]]
         """
+        found, held = self.locate(addresses)
+        found = found[held]
+        return found[np.append(True, (np.diff(found, axis=0) != 0).any(axis=1))] if len(found) else found
+
+    def locate(self, addresses: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The indices of the elements at some addresses, ``[address, dimension]``, and which of the addresses are bytes of elements.
+
+        Examples
+        --------
+        >>> c = ArrayPlace("c", 0x1000, "float32", 4, (2, 3), (12, 4))
+        >>> found, held = c.locate(np.array([0x1000 + 17, 0xfff]))
+        >>> found[held].tolist(), held.tolist()
+        ([[1, 1]], [True, False])
+        """
         dimensions = sorted(range(len(self.shape)), key=lambda d: (-abs(self.strides[d]), d))
         left = addresses - self.address - sum(s * (n - 1) for s, n in zip(self.strides, self.shape, strict=True) if s < 0)
         found: NDArray[np.int64] = np.zeros((len(left), len(self.shape)), np.int64)
@@ -59,8 +73,7 @@ class ArrayPlace:
             if d != dimensions[0] or self.strides[d] < 0:
                 held &= at < count
             found[:, d] = at if self.strides[d] > 0 else count - 1 - at
-        found = found[held & (left < self.itemsize)]
-        return found[np.append(True, (np.diff(found, axis=0) != 0).any(axis=1))] if len(found) else found
+        return found, held & (left < self.itemsize)
 
     def holds(self, address: int) -> bool:
         """Whether a byte belongs to an element.

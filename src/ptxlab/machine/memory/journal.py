@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.memory.global_memory import ALIGNMENT, WRITABLE, Allocation, DeviceMemory
 from ptxlab.machine.memory.mirror import DeviceMirror
-from ptxlab.native import address_of
+from ptxlab.native import address_of, callback_address
 
 __all__ = ["Journal"]
 
@@ -95,7 +95,7 @@ class Journal:
         self._tabulate()
         self._raised: BaseException | None = None
         self._callback = _CALLBACK(self._called)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self.address = callback_address(self._callback)
 
     def before_write(self, address: int, size: int) -> Allocation:
         """Copy what stands in a range of an allocation, if nothing has written it; an error if it cannot be written."""

@@ -7,7 +7,7 @@ depends on exactly one element differs in exactly one run of each pair, and thes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ from ptxlab.machine.launch.contributions import Contribution, InputElement, Oper
 from ptxlab.machine.launch.mma_records import MmaRecord
 from ptxlab.machine.launch.result import Provenance, Writer
 from ptxlab.machine.observe.mmas import ExecutedProduct, MmaLog, record_of
-from ptxlab.machine.observe.provenance import CopiedBytes, SharedWatch, Watch
+from ptxlab.machine.observe.operand_writers import operand_writers
+from ptxlab.machine.observe.provenance import Watch
 
 if TYPE_CHECKING:
     from ptxlab.isa.tiles import Product, ProductPlace
@@ -178,12 +179,11 @@ def _other(bits: Codes, element: str) -> Codes:
 
 @dataclass(slots=True)
 class _Taken:
-    """What one product took for the element: its record, the place in D, the codes of A's row and B's column, and their bytes."""
+    """What one product took for the element: its record, the place in D, and the codes of A's row and B's column."""
 
     record: MmaRecord
     place: ProductPlace
     codes: dict[str, Codes]
-    bytes: dict[str, list[tuple[Ctaid, tuple[int, ...]]]]
 
 
 @dataclass(slots=True)
@@ -203,15 +203,17 @@ class _Traced:
         def executed(each: ExecutedProduct) -> None:
             if each.number in wanted:
                 product = each.product
-                held = {o: [(c.ctaid, tuple(b.tolist())) for c, b in product.bytes_of(o, self._line(o))] for o in "ab"}
                 record = record_of(launches[0], each, self.run.replay)
-                self.taken[each.number] = _Taken(record, product.place(self.m, self.n), self._lines(product), held)
+                self.taken[each.number] = _Taken(record, product.place(self.m, self.n), self._lines(product))
 
         def observer(launch: Launch) -> MmaLog:
             launches.append(launch)
             return MmaLog(launch, executed)
 
         self.run.replay.observe(observer, events=False, **self.run.changes)
+
+    def _observe(self, make: Callable[[Launch], Any], events: bool) -> Any:
+        return self.run.replay.observe(make, events=events, **self.run.changes)[1]
 
     def _line(self, operand: str) -> int:
         return self.m if operand == "a" else self.n
@@ -222,12 +224,13 @@ class _Traced:
     def contributions(self) -> Iterator[Contribution]:
         """The products, in order."""
         inputs, mixed = self._inputs()
-        writers = {operand: self._writers(operand) for operand in "ab"}
+        wanted = {number: {operand: [self._line(operand)] for operand in "ab"} for number in self.sum.members}
+        writers = operand_writers(self._observe, wanted)
         for number in self.sum.members:
             taken = self.taken[number]
             lines = {
                 o: OperandLine(
-                    self._line(o), tuple(map(tuple, inputs[number, o])), tuple(sorted(mixed[number, o])), writers[o].get(number, ())
+                    self._line(o), tuple(map(tuple, inputs[number, o])), tuple(sorted(mixed[number, o])), writers.get((number, o), ())
                 )
                 for o in "ab"
             }
@@ -288,29 +291,6 @@ class _Traced:
 
     # ------------------------------------------------------------------------------------------------------------- writers
 
-    def _writers(self, operand: str) -> dict[int, tuple[Writer, ...]]:
-        """By product, who wrote the bytes of its row or column."""
-        ctas = {cta for taken in self.taken.values() for cta, _ in taken.bytes[operand]}
-        found: dict[int, tuple[Writer, ...]] = {}
-        for cta in ctas:
-            wanted = {n: offsets for n, taken in self.taken.items() for c, offsets in taken.bytes[operand] if c == cta}
-            union = tuple(sorted({offset for offsets in wanted.values() for offset in offsets}))
-            nothing, byte = np.zeros(0, np.uint8), np.dtype(np.uint8)
-
-            def observer(
-                launch: Launch,
-                cta: Ctaid = cta,
-                union: tuple[int, ...] = union,
-                wanted: dict[int, tuple[int, ...]] = wanted,
-                nothing: NDArray[np.uint8] = nothing,
-                byte: np.dtype[Any] = byte,
-            ) -> _OperandWatch:
-                return _OperandWatch(launch, nothing, byte, (), until=CopiedBytes(-1, cta, union), wanted=wanted)
-
-            _, watch = self.run.replay.observe(observer, **self.run.changes)
-            found |= watch.found
-        return found
-
     def loaded(self) -> Writer | None:
         """The tcgen05.ld that reads the element from tensor memory after the last product."""
         last = self.sum.members[-1]
@@ -336,36 +316,6 @@ def _flipped(values: Codes) -> Codes:
     raw = np.ascontiguousarray(values).view(f"u{size}" if bits is not None else np.uint8)
     changed: Codes = (raw ^ raw.dtype.type(bits or 1)).view(values.dtype)
     return changed
-
-
-@dataclass(slots=True, eq=False)
-class _OperandWatch(SharedWatch):
-    """Notes for some products who has written certain bytes of shared memory, when the product reads them."""
-
-    wanted: dict[int, tuple[int, ...]] = field(kw_only=True)
-    found: dict[int, tuple[Writer, ...]] = field(default_factory=dict)
-    _products: int = 0
-
-    def performing(self, operation: AsyncOperation) -> None:
-        """A product is about to read."""
-        offsets = self.wanted.get(self._products) if operation.details is not None else None
-        if offsets is not None:
-            base = self.host_address
-            owners = [self.owners.get(base + offset) for offset in offsets]
-            self.found[self._products] = _distinct(owners)
-
-    def performed(self, operation: AsyncOperation) -> None:
-        """It is complete."""
-        SharedWatch.performed(self, operation)
-        self._products += operation.details is not None
-
-    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
-        """So is one of a warp."""
-        self._products += 1
-
-
-def _distinct(owners: Iterable[Writer | None]) -> tuple[Writer, ...]:
-    return tuple(replace(writer, value=None) for writer in {id(w): w for w in owners if w is not None}.values())
 
 
 @dataclass(slots=True, eq=False)

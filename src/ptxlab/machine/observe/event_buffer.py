@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS, SAVED_BYTES
+from ptxlab.native import callback_address
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -44,7 +45,7 @@ class EventBuffer:
         overflow = self._overflow()
         next(overflow)
         self._callback = _DRAIN(overflow.send)
-        self._overflow_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._overflow_address = callback_address(self._callback)
         self._raised: BaseException | None = None
 
     def fill(self, warp: Warp) -> None:

@@ -96,7 +96,7 @@ def record_of(launch: Launch, executed: ExecutedProduct, replay: Replay | None) 
         executed.first,
         product.facts(),
         str(product.place(0, 0)),
-        replay,
+        replay=replay,
     )
 
 

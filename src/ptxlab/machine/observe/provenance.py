@@ -35,6 +35,8 @@ _MOST = 16
 _MOST_OF_RANGE = 128
 """The same, for a range of bytes in which two writes conflict."""
 _LANES = np.arange(32, dtype=np.uint64)
+_LAST = np.uint64(2**64 - 1)
+"""Behind all addresses."""
 _WATCHED = Space.SHARED | Space.GLOBAL
 """Spaces that elements lie in."""
 
@@ -159,9 +161,13 @@ class Watch(Observer):
         return self.memory.view(self.dtype)[0].copy()
 
     def _log(self, op: Op, cta: Any, warp: int, lanes: Iterable[int], asynchronous: bool = False) -> None:
-        where, excerpt, source = self._places.get(op.index) or self._places.setdefault(op.index, self.launch.reports.place(op))
         self.count += 1
-        self.writers.append(Writer(op.opcode, asynchronous, cta.ctaid, warp, tuple(lanes), where, excerpt, source))
+        self.writers.append(self.writer(op, cta, warp, lanes, asynchronous))
+
+    def writer(self, op: Op, cta: Any, warp: int, lanes: Iterable[int], asynchronous: bool = False) -> Writer:
+        """An instruction as a writer."""
+        where, excerpt, source = self._places.get(op.index) or self._places.setdefault(op.index, self.launch.reports.place(op))
+        return Writer(op.opcode, asynchronous, cta.ctaid, warp, tuple(lanes), where, excerpt, source)
 
     def _overlaps(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> NDArray[np.bool_]:
         return (starts < self._high) & (starts + sizes.astype(np.uint64) > self._low)
@@ -304,7 +310,7 @@ class SharedWatch(Watch):
                 first, last = min(self.until.offsets), max(self.until.offsets)
                 self.memory = cta.shared[first : last + 1]
                 self.host_address = cta.shared_address
-                self._bytes = np.array(self.until.offsets, np.uint64) + np.uint64(cta.shared_address)
+                self._bytes = np.sort(np.array(self.until.offsets, np.uint64) + np.uint64(cta.shared_address))
                 self._low, self._high = self._bytes.min(), self._bytes.max() + np.uint64(1)
 
     def performed(self, operation: AsyncOperation) -> None:
@@ -312,6 +318,13 @@ class SharedWatch(Watch):
         if self._performed + 1 == self.until.number:
             self._low = self._high = np.uint64(0)
         Watch.performed(self, operation)
+
+    def _overlaps(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> NDArray[np.bool_]:
+        """Only bytes that are watched count, not those between them."""
+        if self._low == self._high:
+            return np.zeros(starts.shape, np.bool_)
+        following = np.append(self._bytes, _LAST)[np.searchsorted(self._bytes, starts)]
+        return following < starts + sizes.astype(np.uint64)
 
     def _ask(self, operation: AsyncOperation) -> None:
         if operation.accesses is not None:

@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -79,6 +78,9 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 def _versions() -> dict[str, str]:
+    # It imports a great deal, and every launch imports this module.
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

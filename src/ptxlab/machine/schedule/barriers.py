@@ -9,6 +9,7 @@ from ptxlab.isa.context import Misuse
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
 
@@ -168,11 +169,12 @@ class NamedBarrier(_Barrier):
                 fix="give the same thread count in all bar instructions for one barrier",
             )
         self.arrived += threads
-        self.launch.progress += 1
+        launch = self.launch
+        launch.barrier_arrivals += 1
         if self.arrived > needed:
             raise Misuse("B510", f"{self.arrived} threads arrive at barrier {self.id}, which expects {needed}")
-        if self.launch.observer is not None:
-            self._arrived()
+        if launch.observer is not None:
+            launch.observer.arrived(self)
         complete = self.arrived == needed
         if complete:
             self.release()
@@ -187,6 +189,10 @@ class NamedBarrier(_Barrier):
         self.generation += 1
         self._completed()
 
+    def state(self) -> tuple[object, ...]:
+        """What decides how the barrier goes on, besides the threads that wait at it."""
+        return self.id, self.arrived, self.expected, tuple(self.accumulator)
+
 
 def _threads(count: int | None) -> str:
     return "all threads of the CTA" if count is None else f"{count} threads"
@@ -198,11 +204,17 @@ class ClusterBarrier(_Barrier):
 
     arrived: int = 0
     phase: int = 0
+    not_waited: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """By CTA rank and warp: masks of the lanes that have arrived but not waited, for even and for odd phases."""
+
+    def lanes_of(self, warp: Warp) -> list[int]:
+        """The entry of a warp in `not_waited`."""
+        return self.not_waited.setdefault((warp.cta.rank, warp.warp_id), [0, 0])
 
     def arrive(self, threads: int, live: int) -> None:
         """Count arrivals; ``live`` threads of the cluster have not exited."""
         self.arrived += threads
-        self.launch.progress += 1
+        self.launch.barrier_arrivals += 1
         self._arrived()
         self.check(live)
 
@@ -212,3 +224,7 @@ class ClusterBarrier(_Barrier):
             self.arrived = 0
             self.phase += 1
             self._completed()
+
+    def state(self) -> tuple[object, ...]:
+        """What decides how the barrier goes on, besides the threads that wait at it."""
+        return self.arrived, self.phase & 1, tuple((warp, *masks) for warp, masks in sorted(self.not_waited.items()))

@@ -227,6 +227,8 @@ Places = tuple[tuple[int, int, int], ...]
 
 _PATIENCE = 4
 """Rounds without progress before states are compared."""
+_EVERY = 64
+"""As many states after the one that is remembered are compared with it; of later ones only those at powers of two."""
 
 
 @dataclass(slots=True)
@@ -244,8 +246,8 @@ class Watch:
     """Finds out whether a launch that executes instructions without end repeats itself: compares its whole state between rounds.
 
     The machine is deterministic: a state that occurs twice proves that the launch repeats itself forever. States are compared by Brent's
-    method, cheapest part first: a counter of what barriers and asynchronous operations do, then program counters, then registers, then
-    memory.
+    method, cheapest part first: a counter of what mbarriers and asynchronous operations do, then program counters, then registers and the
+    barriers of CTAs and clusters, then memory.
     """
 
     _launch: Launch
@@ -268,7 +270,7 @@ class Watch:
         mark = self._mark
         if mark is not None:
             age = self._round - mark.round
-            if places == mark.places and age & (age - 1) == 0 and self._registers() == mark.registers:
+            if places == mark.places and (age <= _EVERY or age & (age - 1) == 0) and self._registers() == mark.registers:
                 memory = self._memory()
                 if mark.memory == memory:
                     self._mark = None
@@ -311,8 +313,10 @@ class Watch:
         return tuple((s.pc, s.mask, s.state) for cta in self._launch.resident for w in cta.warps for s in w.converged)
 
     def _registers(self) -> bytes:
+        """A digest of registers and of the barriers of CTAs and clusters."""
         digest = hashlib.blake2b(digest_size=16)
         for cta in self._launch.resident:
+            digest.update(repr((cta.group.barrier.state(), *(barrier.state() for barrier in cta.named.values()))).encode())
             for warp in cta.warps:
                 if warp.converged:
                     digest.update(warp.memory())

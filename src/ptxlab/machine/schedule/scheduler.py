@@ -26,7 +26,7 @@ __all__ = ["Scheduler"]
 
 SLICE = 100_000
 """Warp-instructions before another warp gets its turn."""
-SMALLEST_SLICE = 4_000
+SMALLEST_SLICE = 10_000
 GROUP_SLICE = 2_000
 """Warp-instructions before other lanes of a diverged warp get their turn."""
 EXPIRY_COST = 1_000
@@ -45,7 +45,6 @@ class Scheduler:
 
     def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
         self.launch = launch
-        self.execute = execute
         self.queues = Queues(launch)
         self.signals: list[AsyncOperation] = []
         self.instructions = 0
@@ -59,12 +58,25 @@ class Scheduler:
         self._on_performing = overridden_hook(launch.observer, "performing")
         self.rounds = 0
         self.services = [0] * len(launch.program.ops)
+        self._run_state = (
+            launch,
+            execute,
+            launch.program.ops,
+            launch.handlers,
+            launch.together,
+            self.services,
+            self._retire_hooks,
+            launch.observer,
+            self._on_running,
+            self._on_stopped,
+        )
         self.running: AsyncOperation | None = None
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
-        self._turns = self._slices = 0
-        self._seen = -1
+        self._turns = self._slices = self._needed = 0
+        self._spent: set[Warp] = set()
+        self._seen = self._barrier_arrivals = -1
         self._watch = Watch(launch)
         self.outside = launch.options.outside
         self._eager = launch.policy == "eager"
@@ -223,31 +235,32 @@ class Scheduler:
 
     def _turn(self) -> bool:
         """Let the next warp run, or make some other progress; False at the end of the launch."""
-        launch = self.launch
         queues = self.queues
         queue = queues.only or queues.choose()
-        if not queue.in_order and queue.performs():
+        in_order = queue.in_order
+        if not in_order and queue.performs():
             self.perform_one(queue)
         if queue.ready:
-            warp = queue.ready.popleft() if queue.in_order else queue.next_warp()
+            warp = queue.ready.popleft() if in_order else queue.next_warp()
             warp.queued = False
             self.current = warp
             used_up = self._run_warp(warp)
-            self.current, self.last = None, warp
+            self.current = None
+            self.last = warp
             cluster = warp.cta.group
-            cluster.turns += 1
-            if not cluster.turns & 31:
+            turns = cluster.turns = cluster.turns + 1
+            if not turns & 31:
                 self._poll((cluster,))
             if self.outside is not None:
                 self._turns += 1
                 if not self._turns & 31:
                     self.outside.turn()
             if used_up:
-                self._slice_used_up()
+                self._slice_used_up(warp)
             if self.instructions > self.budget and not self._wait_outside(0):
-                launch.reports.over_budget()
+                self.launch.reports.over_budget()
         elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
-            if not launch.resident:
+            if not self.launch.resident:
                 return False
             self.no_progress()
         return True
@@ -256,20 +269,34 @@ class Scheduler:
         """Let something go on that waits for more than its own cluster, when nothing else does."""
         return self._poll_all() or self.launch.start_cluster() or self._expire()
 
-    def _slice_used_up(self) -> None:
-        """Look for other progress, or a hang, when all warps have used up their slices since the last progress."""
+    def _slice_used_up(self, warp: Warp) -> None:
+        """Look for other progress, or a hang, when each warp that can run has used up a slice since the last progress.
+
+        Threads that meet at barriers may compute, or wait in a loop for other clusters: further clusters start if the launch repeats itself
+        or half of its budget is spent.
+        """
         self.rounds += 1
         progress = self.launch.progress
         if progress != self._seen:
             self._seen = progress
-            self._slices = 0
+            self._spent.clear()
+        self._spent.add(warp)
         self._slices += 1
-        if self._slices <= len(self.ready):
+        if self._slices < self._needed:
             return
         self._slices = 0
-        if self._go_on() or self.launch.start_cluster():
+        ready = self.ready
+        self._needed = sum(each not in self._spent for each in ready)
+        if self._needed:
             return
-        if self._watch.repeats() and not self._poll_all() and not self._expire() and not self._wait_outside(self._watch.digest()):
+        self._needed = len(ready)
+        self._spent.clear()
+        if self._poll_all() or self._go_on():
+            return
+        met, self._barrier_arrivals = self.launch.barrier_arrivals != self._barrier_arrivals, self.launch.barrier_arrivals
+        if (not met or self.instructions > self.budget >> 1) and self.launch.start_cluster():
+            return
+        if self._watch.repeats() and not (self.launch.start_cluster() or self._expire() or self._wait_outside(self._watch.digest())):
             self.no_progress()
 
     def _go_on(self) -> bool:
@@ -312,17 +339,10 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch = self.launch
+        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
-        execute = self.execute
-        ops = launch.program.ops
-        handlers = launch.handlers
-        together = launch.together
-        services = self.services
-        retire_hooks = self._retire_hooks
-        observer, running, stopped = self.observer, self._on_running, self._on_stopped
-        fuel = warp.slice or SLICE
+        fuel = warp.fuel or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
         self._until = self.instructions + words[_FUEL]
         while True:
@@ -350,6 +370,7 @@ class Scheduler:
             again = group.again
             warp.spun = False
             while True:
+                resumed = again
                 if again:
                     again = group.again = False
                     index, active = group.op, group.active
@@ -357,7 +378,7 @@ class Scheduler:
                     group.retried = group.expired = False
                 else:
                     status = execute(context)
-                    if words[_EVENTS] and observer is not None:
+                    if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]
@@ -372,16 +393,17 @@ class Scheduler:
                 warp.q = op.q
                 warp.mask = active
                 mask = warp.converged_mask = words[_MASK]
-                if together[index] and mask != warp.live:
-                    group.state = CONVERGE
-                    group.op, group.active, group.again = index, active, True
-                    status = _PARKED
-                    break
-                if together[index] and active != mask:
-                    launch.reports.partial(warp)
+                if together[index]:
+                    if mask != warp.live:
+                        group.state = CONVERGE
+                        group.op, group.active, group.again = index, active, True
+                        status = _PARKED
+                        break
+                    if active != mask:
+                        launch.reports.partial(warp)
                 services[index] += 1
                 wait = handlers[index](warp)
-                if warp.expired or warp.retried:
+                if resumed:
                     warp.expired = warp.retried = False
                 if wait is not None:
                     group.state = WAIT
@@ -410,7 +432,13 @@ class Scheduler:
             if stopped is not None:
                 stopped(warp, group)
             if status == _PARKED:
-                warp.slice = SLICE
+                if warp.progress != launch.progress:
+                    warp.progress = launch.progress
+                    warp.slice = warp.fuel = SLICE
+                else:
+                    warp.fuel = fuel if fuel > 0 else 1
+                if group.state == WAIT and len(groups) == 1:
+                    return False
                 continue
             if status == _DIVERGE:
                 taken = words[_ACTIVE]
@@ -438,6 +466,6 @@ class Scheduler:
             elif status == _FAULT:
                 launch.reports.engine_fault(warp)
             if fuel <= 0:
-                warp.slice = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
+                warp.slice = warp.fuel = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
                 self.enqueue(warp)
                 return True

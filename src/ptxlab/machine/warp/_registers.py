@@ -203,7 +203,7 @@ class Registers:
         """From where a lane has loaded the words that the instruction stores; see `ptxlab.isa.WarpContext`."""
         loaded = self.launch.program.loaded
         words = loaded.stores.get(self.op.index, ())
-        return np.array([0 if word is None else self._source(loaded.rows[word.load], word.byte, lane) for word in words], np.uint64)
+        return np.array([0 if word is None else self._source(*loaded.noted(word), lane) for word in words], np.uint64)
 
     def _source(self, row: int, byte: int, lane: int) -> int:
         address = self._arrays[3].item((row >> 3) + lane)

@@ -102,9 +102,11 @@ class Warp(Registers):
         "converged_mask",
         "cta",
         "expired",
+        "fuel",
         "live",
         "local",
         "machine",
+        "progress",
         "q",
         "queued",
         "retried",
@@ -130,7 +132,8 @@ class Warp(Registers):
         self.queued = False
         self.spun = False
         self.expired = self.retried = False
-        self.slice = 0
+        self.slice = self.fuel = 0
+        self.progress = -1
         self.local: NDArray[np.uint8] | None = None
         self.state: dict[Hashable, Any] = {}
         self.context = Context()
@@ -206,6 +209,10 @@ class Warp(Registers):
     def report(self, code: str, message: str, **fields: Any) -> None:
         """Add a finding at this instruction; the launch continues."""
         self.launch.reports.add(code, message, op=self.op, warp=self, mask=self.mask, **fields)
+
+    def retract(self, code: str) -> None:
+        """Leave out the finding with a code at this instruction."""
+        self.launch.reports.retracted.add((code, self.op.index, 0))
 
     def memory(self) -> bytes:
         """A copy of the registers and the local memory."""

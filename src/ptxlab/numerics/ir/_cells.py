@@ -14,10 +14,14 @@ from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_expo
 if TYPE_CHECKING:
     from ptxlab.numerics.ir._fused import Fused, Row
 
-__all__ = ["Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
+__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
 
 LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
+LOWERED = 59
+"""How much smaller the exponents of products of bytes are made before they are raised: the least of them stay normal, those of products
+that are far below the window become zero with any raise that is not negative, and so does zero with the largest raise."""
+LARGEST_RAISE = 126
 LEAST_FIELD = sum(BIASES.values()) - 2 * LARGEST_MODERATE - 1
 """Below the exponent field of every product of bytes, and not below a sum with the byte of zero."""
 
@@ -27,7 +31,7 @@ class FieldCells:
 
     Attributes
     ----------
-    up, down : what makes a product, or C, a number of units of the window's last bit, and such a number a value
+    up, down : what makes a product a number of units of the window's last bit, and such a number a value
     first : C in these units
     """
 
@@ -36,9 +40,9 @@ class FieldCells:
         self.row, self.m = row, m
         c = self.c = row.acc.load(vector("i32", kernel.lanes), m) & kernel.keep
         products = exponent.convert("zext", "i32") << 23
-        self.top = products.max(c & F32_INFINITY).max(LEAST_FIELD << 23)
+        self.top = products.max(c & F32_INFINITY)
         up = c.constant((2 * 127 + step.window) << 23) - self.top
-        self.up = (up ^ kernel.sign).bits("float")
+        self.up = (up - ((127 - LOWERED) << 23)).max(0)
         self.down = (self.top - (step.window << 23)).bits("float")
         self.first = (c.bits("float") * up.bits("float")).convert("fptosi", "i32")
 
@@ -57,6 +61,10 @@ class FieldCells:
             found.set(found.get() | reduce(or_, flags).ne(0).reduce("or"))
         return found.get()
 
+    def scaled(self, product: Value) -> Value:
+        """A product with a lowered factor, in units of the window's last bit, or less than one such unit."""
+        return (product.bits("i32") + self.up).bits("float")
+
     def above_last_bit(self, units: Value) -> Value:
         """By how many bits exponents lie above the window's last bit."""
         return units + (127 + self.step.window) - (self.top >> 23)
@@ -71,7 +79,7 @@ class ExponentCells:
 
     def __init__(self, kernel: Fused, row: Row, exponent: Value, m: Value) -> None:
         step = self.step = kernel.step
-        self.row, self.m = row, m
+        self.row, self.m, self.small = row, m, kernel.small
         lanes = kernel.lanes
         c = self.c = row.acc.load(vector("i32", lanes), m) & kernel.keep
         if kernel.small:
@@ -102,11 +110,10 @@ class ExponentCells:
         self.scaled_top = top if shift is None else top - shift
         up = (top.constant(127 + step.window) - top) << 23
         self.down = ((top + (127 - step.window)) << 23).bits("float")
-        products_up = up
-        if shift is not None:
+        self.up = up.bits("float")
+        if kernel.small:
             # What this clamps is zero, or is truncated to zero.
-            products_up = ((shift - top) + (127 + step.window)).max(0).min(254) << 23
-        self.up = (products_up ^ kernel.sign).bits("float")
+            self.up = ((self.scaled_top.constant(LOWERED + step.window) - self.scaled_top).max(0).min(LARGEST_RAISE)) << 23
         self.first = (value * up.bits("float")).convert("fptosi", "i32")
 
     @staticmethod
@@ -114,6 +121,10 @@ class ExponentCells:
         """Whether there are cells that `general` has to do."""
         flagged: list[Value] = [cell.flagged for cell in cells]
         return reduce(or_, flagged).reduce("or")
+
+    def scaled(self, product: Value) -> Value:
+        """A product, with a lowered factor where exponents are bytes, in units of the window's last bit, or less than one such unit."""
+        return (product.bits("i32") + self.up).bits("float") if self.small else product * self.up
 
     def above_last_bit(self, units: Value) -> Value:
         """By how many bits exponents, of products without their scales, lie above the window's last bit."""
@@ -144,7 +155,7 @@ class IntegerSum:
         before = self.total.get()
         after = before + part
         self.total.set(after)
-        self.overflow.set(self.overflow.get() | ((before ^ after) & (part ^ after)))
+        self.overflow.set(self.overflow.get() | has_overflowed(before, part, after))
 
     def add_shifted(self, number: Value, shift: Value) -> None:
         """Add integers times two to the power of ``shift``, which is at most MOST_SHIFTED."""
@@ -178,6 +189,17 @@ class DoubleSum:
             return
         dropped = 29 if cell.step.output == "f32" else 39
         cell.store((total.bits("i64") & -(1 << dropped)).bits("double").convert("fptrunc", "float").bits("i32"))
+
+
+_DIFFERS_FROM_BOTH = 0b01000010
+"""As a table of three bits, of which the last one is looked at: whether it is neither the first nor the second."""
+
+
+def has_overflowed(before: Value, part: Value, after: Value) -> Value:
+    """Negative where the sum of two i32 does not have the sign of both, which are equal."""
+    if after.type == "<16 x i32>":
+        return before.target_intrinsic("x86.avx512.pternlog.d.512", before.type, f"i32 {_DIFFERS_FROM_BOTH}", part, after)
+    return (before ^ after) & (part ^ after)
 
 
 _TOWARD_ZERO = 11

@@ -1,8 +1,10 @@
 """LLVM code for one step at speed: float32 products, int32 sums, one vector lane per row of A.
 
 The largest exponent is a running maximum of small integers. Every product, exact in float32, is scaled by a power of two and converted to
-an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Cells that this cannot do (a row
-with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go to `general`, vector by vector.
+an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Where exponents are bytes, it is
+scaled by an addition to its exponent field, which takes an integer unit of the processor and leaves the multipliers to the products.
+Cells that this cannot do (a row with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go
+to `general`, vector by vector.
 Scales of rows that are powers of two only shift the products' exponents.
 
 Formats with a wide range have two such functions: one for operands whose exponents are all moderate, so that a byte holds them, and one
@@ -17,9 +19,10 @@ from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import NARROW, Step
-from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
 from ptxlab.numerics.ir._general import LANES, general
 from ptxlab.numerics.ir.prepare import (
+    CHUNK,
     EXPONENTS,
     FLAGGED,
     FLAGS,
@@ -42,12 +45,14 @@ MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
 """Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
-UNROLLED_PAIRS = 4
-"""Pairs of elements of one turn of the loop."""
-ROWS = 2
-"""Rows of the accumulator that are done together."""
-WIDE_LANES = 16
-"""With vectors of so many lanes there are twice as many registers."""
+MOST_PRODUCTS = 64
+"""Of one step, with those of elements that a sparse A does not store."""
+STRETCH = 256
+"""Cells of a row whose largest exponents are found before their sums."""
+UNROLLED = 4
+"""Elements, or pairs of them, of one turn of a loop."""
+SUMS_AT_ONCE = 4
+"""Vectors of cells to which terms are added in one loop."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
 
 
@@ -92,7 +97,6 @@ class Fused:
         self.general_exponent = "i16" if wide else "i8"
         self.groups = 4
         self.width = lanes * self.groups
-        self.sums_at_once = 8 if lanes >= WIDE_LANES else 4
         self.code = code = Function(module, name, "void", PARAMETERS, internal=name != "mma")
         exponents = SMALL_EXPONENTS if small and wide else EXPONENTS
         self.a, self.ae, self.abad = (code["a"].pointer(i) for i in (VALUES, EXPONENTS, FLAGS))
@@ -109,22 +113,27 @@ class Fused:
             self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")
             self.b_bits = self.b_units.at(code["n"], "i32")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
-        with code.loop(code["n"], ROWS) as n:
-            several = (n + (ROWS - 1)).lt(code["n"])
-            flagged = reduce(or_, (self.bbad.load("i32", several.select(n + i, n)) for i in range(ROWS)))
-            with code.when(several & (flagged | code["scale"]).eq(0)) as otherwise:
-                rows = [Row(self, n + i) for i in range(ROWS)]
-                with code.loop(code["m"], self.width) as m:
-                    self._block(rows, m)
-                otherwise()
-                with code.loop((n + ROWS).min(code["n"]), start=n) as one:
-                    row = Row(self, one)
-                    with code.when((self.bbad.load("i32", one) | code["scale"]).eq(0)) as special:
-                        with code.loop(code["m"], self.width) as m:
-                            self._block([row], m)
-                        special()
-                        with code.loop(code["m"], LANES) as m:
-                            self._general(row, m)
+        assert 2 * step.k <= MOST_PRODUCTS
+        self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(2)]
+        self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(2)]
+        with code.loop(code["n"], 2) as n:
+            several = (n + 1).lt(code["n"])
+            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | code["scale"]
+            together = several & flagged.eq(0)
+            turns = (together | several.eq(0)).select(n + 1, n + 2)
+            with code.loop(turns, start=n) as first:
+                self._two_rows(first, together.select(n + 1, first))
+
+    def _two_rows(self, first: Value, second: Value) -> None:
+        """All cells of two rows, or of one that is given twice."""
+        code = self.code
+        rows = [Row(self, n, factors) for n, factors in zip((first, second), self.factors, strict=True)]
+        self.is_one = first.eq(second)
+        with code.when((self.bbad.load("i32", first) | code["scale"]).eq(0)) as special:
+            self._blocks(rows)
+            special()
+            with code.loop(code["m"], LANES) as m:
+                self._general(rows[0], m)
 
     def _general(self, row: Row, m: Value) -> None:
         code = self.code
@@ -134,18 +143,29 @@ class Fused:
             "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
         )
 
-    def _block(self, rows: list[Row], m: Value) -> None:
+    def _blocks(self, rows: list[Row]) -> None:
+        """All cells of some rows."""
+        code = self.code
+        with code.loop(code["m"], STRETCH) as first:
+            end = (first + STRETCH).min(code["m"])
+            with code.loop(end, self.width, first) as m:
+                for found, largest in zip(self.largest, self._largest_exponents(rows, m), strict=True):
+                    found.store(largest, m - first)
+            with code.loop(end, self.width, first) as m:
+                self._block(rows, m, m - first)
+
+    def _block(self, rows: list[Row], m: Value, place: Value) -> None:
         code, lanes = self.code, self.lanes
-        largest = self._largest_exponents(rows, m)
         cells = [
-            self.cell(self, row, exponents.part(g * lanes, lanes), m + g * lanes)
+            self.cell(self, row, largest.load(vector(self.narrow, lanes), place + g * lanes), m + g * lanes)
             for g in range(self.groups)
-            for row, exponents in zip(rows, largest, strict=True)
+            for row, largest in zip(rows, self.largest, strict=True)
         ]
         with code.when(self.cell.lost(self, cells, m)) as otherwise:
-            for row in rows:
-                for g in range(0, self.width, LANES):
-                    self._general(row, m + g)
+            with code.loop(m + self.width, LANES, m) as here:
+                self._general(rows[0], here)
+                with code.when(self.is_one.eq(0)):
+                    self._general(rows[1], here)
             otherwise()
             if self.step.output == "f16":
                 self._finish(m, [DoubleSum(cell) for cell in cells])
@@ -183,11 +203,11 @@ class Fused:
         """Add the sums of all products as integers: no product is truncated."""
         code, lanes = self.code, self.lanes
         rows = len(sums) // self.groups
-        for first in range(0, len(sums), self.sums_at_once):
-            some = sums[first : first + self.sums_at_once]
+        for first in range(0, len(sums), SUMS_AT_ONCE):
+            some = sums[first : first + SUMS_AT_ONCE]
             parts = [code.variable(vector("i32", lanes), 0) for _ in some]
-            with code.loop(code["count"] >> 1, UNROLLED_PAIRS) as start:
-                for j in range(UNROLLED_PAIRS):
+            with code.loop(code["count"] >> 1, UNROLLED) as start:
+                for j in range(UNROLLED):
                     pair = start + j
                     line = self.a_pairs.at(pair * self.lda + m, "i32")
                     b = [each.cell.row.pairs.load("i32", pair).splat(lanes) for each in sums[:rows]]
@@ -207,38 +227,49 @@ class Fused:
         """Add the truncated products to the sums of a block, whose rows of A begin at ``m``."""
         code, lanes = self.code, self.lanes
         rows = len(sums) // self.groups
-        for first in range(0, len(sums), self.sums_at_once):
-            some = sums[first : first + self.sums_at_once]
+        for first in range(0, len(sums), SUMS_AT_ONCE):
+            some = sums[first : first + SUMS_AT_ONCE]
             with code.loop(code["count"], TERMS) as start:
                 parts = [code.variable(vector("i32", lanes), 0) for _ in some]
                 with code.loop((start + TERMS).min(code["count"]), start=start) as k:
                     line = self.a.at(k * self.lda + m, "float")
-                    b = [each.cell.row.values.load("float", k).splat(lanes) for each in sums[:rows]]
+                    b = [each.cell.row.factors.load("float", k).splat(lanes) for each in sums[:rows]]
                     a = [line.load(vector("float", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
                     for i, (each, part) in enumerate(zip(some, parts, strict=True)):
-                        product = a[i // rows] * b[i % rows] * each.cell.up
-                        part.set(part.get() + product.convert("fptosi", "i32"))
+                        term = each.cell.scaled(a[i // rows] * b[i % rows])
+                        part.set(part.get() + term.convert("fptosi", "i32"))
                 for each, part in zip(some, parts, strict=True):
                     each.add(part.get())
 
     def _largest_exponents(self, rows: list[Row], m: Value) -> list[Value]:
-        """For each row, the largest product exponents of its cells, or less than any if all products are zero."""
+        """For each row, the largest product exponents of its cells; less than any, and LEAST_FIELD if bytes, if all products are zero."""
         code = self.code
-        largest = [code.variable(vector(self.narrow, self.width), 2 * dead_exponent(not self.small)) for _ in rows]
-        with code.loop(code["count"]) as k:
-            a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)
-            for row, found in zip(rows, largest, strict=True):
-                both = a + row.exponents.load(self.narrow, k).splat(self.width)
-                found.set(found.get().intrinsic("umax" if self.small else "smax", both))
+        least = LEAST_FIELD if self.small else 2 * dead_exponent(True)
+        largest = [code.variable(vector(self.narrow, self.width), least) for _ in rows]
+        with code.loop(code["count"], UNROLLED) as first:
+            for k in (first + j for j in range(UNROLLED)):
+                a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)
+                for row, found in zip(rows, largest, strict=True):
+                    both = a + row.exponents.load(self.narrow, k).splat(self.width)
+                    found.set(found.get().intrinsic("umax" if self.small else "smax", both))
         return [found.get() for found in largest]
 
 
 class Row:
-    """A row of the accumulator, with the row of B that belongs to it."""
+    """A row of the accumulator, with the row of B that belongs to it.
 
-    def __init__(self, kernel: Fused, n: Value) -> None:
+    Attributes
+    ----------
+    factors : the values of B with the sign of the products; where exponents are bytes, times two to the power of minus LOWERED
+    """
+
+    def __init__(self, kernel: Fused, n: Value, factors: Value) -> None:
         line = n * kernel.ldb
-        self.values = kernel.b.at(line, "float")
+        self.values, self.factors = kernel.b.at(line, "float"), factors
+        with kernel.code.loop(kernel.code["count"], CHUNK) as k:
+            some = self.values.load(vector("float", CHUNK), k)
+            lowered = some * 2.0**-LOWERED if kernel.small else some
+            factors.store((lowered.bits("i32") ^ kernel.code["sign"]).bits("float"), k)
         self.exponents = kernel.b_exponents.at(line, kernel.narrow)
         self.general_exponents = kernel.be.at(line, kernel.general_exponent)
         self.scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.code["scale"]

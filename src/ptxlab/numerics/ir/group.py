@@ -1,9 +1,10 @@
 """Steps on groups: LLVM code. Each group's sum is exact, is multiplied by its scales, and is then one term of the step.
 
 The sum of a group is an integer of quarters below 2^12, its product with the significands of two scales has at most 20 bits: exact
-until it is truncated at the window's last bit. The sums of the terms need float64. Mostly the window truncates nothing: where the
-exponents of the scales and of C show it, the terms are added as they are. What the scales' exponents alone put outside float32's range,
-NaN scales, and C infinite or NaN go to ``general``, in float64 throughout.
+until it is truncated at the window's last bit. Mostly the window truncates no term, which the exponents of the scales and of C show: then
+the terms are added as integers in the unit of the smallest scales, and C, truncated if need be, in float64. Where terms are truncated, or
+too far apart for 32 bits, each is added in float64. What the scales' exponents alone put outside float32's range, NaN scales, and C
+infinite or NaN go to ``general``, in float64 throughout.
 """
 
 from __future__ import annotations
@@ -16,7 +17,28 @@ from operator import or_
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, cut_f32, power, with_specials, without_products
-from ptxlab.numerics.ir.prepare_groups import EXPONENTS, FLAGS, HIGH, LINE, LIVE, LOW, SCALES, VALUES
+from ptxlab.numerics.ir.prepare_groups import (
+    BITS,
+    BLOCK,
+    BLOCK_BITS,
+    BLOCK_HIGH,
+    BLOCK_LOW,
+    BLOCKS,
+    EXPONENTS,
+    FACTORS,
+    FLAGS,
+    HIGH,
+    LINE,
+    LIVE,
+    LOW,
+    RANGE,
+    SCALES,
+    STARTS,
+    UNIT,
+    UNITS,
+    VALUES,
+    WORD,
+)
 
 __all__ = ["group_ir"]
 
@@ -24,11 +46,11 @@ LOWEST, HIGHEST = -74, 110
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
 FRACTION = 8
 """Fraction bits that a term has below the exponent of its scales: two of the elements, and three of each significand."""
+MOST_BITS = 17
+"""Of the largest integers of two rows of scales: so many and those of the sums of six groups are less than 32."""
 VECTORS = 4
 """Vectors of cells of a row that are done together, with the registers of AVX-512; else half as many."""
 WIDE_LANES = 16
-ROWS = 2
-"""Rows of the accumulator that are done together."""
 
 
 def group_ir(step: Step, lanes: int) -> str:
@@ -45,7 +67,7 @@ class _Operands:
     def __init__(self, code: Function, a: list[Value], b: list[Value], lanes: int) -> None:
         self.code, self.lanes = code, lanes
         self.a_values, self.a_scales, self.a_exponents, self.a_live, self.lda = a
-        self.b_values, self.b_scales, self.b_exponents, self.b_live = b
+        self.b_values, self.b_scales, self.b_exponents, self.b_live, self.b_starts = b
 
     def exponent(self, group: Value, m: Value) -> Value:
         """Of a group's scales; DEAD if all its products are zero."""
@@ -60,141 +82,203 @@ class _Operands:
         return a, self.b_scales.load("float", group).splat(self.lanes)
 
 
-def _sums(rows: Sequence[_Operands], group: Value, pairs: Value, at: Sequence[Value]) -> list[Variable]:
-    """Of a group's products, as integers: for some vectors of lanes, and for each of some rows of B. ``pairs`` of elements are a group."""
+def _sums(rows: Sequence[_Operands], group: Value, words: Value, at: Sequence[Value]) -> list[Variable]:
+    """Of a group's products, as integers: for some vectors of lanes, and for each of some rows of B. A group has so many words."""
     code, lanes, lda = rows[0].code, rows[0].lanes, rows[0].lda
-    sums = [code.variable(vector("i32", lanes), 0) for _ in at for _ in rows]
-    first = group * pairs
-    with code.loop(first + pairs, UNROLLED, first) as pair:
+    sums = [row.b_starts.load("i32", group).splat(lanes).variable() for _ in at for row in rows]
+    first = group * words
+    with code.loop(first + words, UNROLLED, first) as word:
         for j in range(UNROLLED):
-            b = [row.b_values.load("i32", pair + j).splat(lanes) for row in rows]
-            line = rows[0].a_values.at((pair + j) * lda, "i32")
+            b = [row.b_values.load("i32", word + j).splat(lanes) for row in rows]
+            line = rows[0].a_values.at((word + j) * lda, "i32")
             a = [line.load(vector("i32", lanes), m) for m in at]
-            for total, (values, other) in zip(sums, product(a, b), strict=True):
-                total.set(total.get() + values.pair_dot(other))
+            for total, (raised, values) in zip(sums, product(a, b), strict=True):
+                total.set(total.get().add_byte_dot(raised, values))
     return sums
 
 
-UNROLLED = 8
-"""Pairs of elements of one turn of the loop: those of a group, or half of them if A is sparse."""
+UNROLLED = 4
+"""Words of one turn of the loop: those of a group, or half of them if A is sparse."""
 
 
 class _Fast:
-    """The function ``mma``. Rows of the accumulator are done two at a time, which reads A once for both."""
+    """The function ``mma``. Two rows of the accumulator are done together, which reads A once for both."""
 
     def __init__(self, module: Module, step: Step, lanes: int) -> None:
         self.step, self.lanes = step, lanes
         parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 groups"
         code = self.code = Function(module, "mma", "void", parameters)
         self.groups = code["groups"].convert("sext", "i64")
-        self.pairs = code["count"].operation("sdiv", self.groups + self.groups)
+        self.words = code["count"].operation("sdiv", self.groups * WORD)
         arrays = (VALUES, SCALES, EXPONENTS, LIVE)
-        self.a, self.b = ([code[name].pointer(j) for j in arrays] for name in "ab")
-        self.a_flags, b_flags = (code[name].pointer(FLAGS) for name in "ab")
-        self.a_high, self.a_low = (code["a"].pointer(j) for j in (HIGH, LOW))
-        self.b_high, self.b_low = (code["b"].pointer(j) for j in (HIGH, LOW))
+        self.a, self.b = ([code[name].pointer(j) for j in some] for name, some in (("a", arrays), ("b", (*arrays, STARTS))))
+        self.a_flags, self.b_flags = (code[name].pointer(FLAGS) for name in "ab")
+        self.of_b = {word: code["b"].pointer(word) for word in (HIGH, LOW, UNITS, BITS)}
+        self.a_blocks, self.a_units = code["a"].pointer(BLOCKS), code["a"].pointer(UNITS)
+        self.a_factors, self.b_factors = (code[name].pointer(FACTORS) for name in "ab")
         self.lda, self.ldb = (code[name].word(LINE) for name in "ab")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
         self.vectors = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
         self.width = lanes * self.vectors
-        with code.loop(code["n"], ROWS) as n:
-            several = (n + (ROWS - 1)).lt(code["n"])
-            flagged = reduce(or_, (b_flags.load("i32", several.select(n + i, n)) for i in range(ROWS)))
-            with code.when(several & flagged.eq(0)) as otherwise:
-                rows = [_Row(self, n + i) for i in range(ROWS)]
-                with code.loop(code["m"], self.width) as m:
-                    self._block(rows, m)
-                otherwise()
-                with code.loop((n + ROWS).min(code["n"]), start=n) as one:
-                    row = _Row(self, one)
-                    with code.when(b_flags.load("i32", one).eq(0)) as special:
-                        with code.loop(code["m"], self.width) as m:
-                            self._block([row], m)
-                        special()
-                        with code.loop(code["m"], LANES) as m:
-                            self._general(row, m)
+        self.kept = [code.stack(f"[{self.width} x i32]", 64) for _ in range(2)]
+        with code.loop(code["n"], 2) as n:
+            several = (n + 1).lt(code["n"])
+            together = several & (self.b_flags.load("i32", n) | self.b_flags.load("i32", several.select(n + 1, n))).eq(0)
+            turns = (together | several.eq(0)).select(n + 1, n + 2)
+            with code.loop(turns, start=n) as first:
+                self._two_rows(first, together.select(n + 1, first))
+
+    def _two_rows(self, first: Value, second: Value) -> None:
+        """All cells of two rows, or of one that is given twice."""
+        code = self.code
+        rows = [_Row(self, n) for n in (first, second)]
+        with code.when(self.b_flags.load("i32", first).eq(0)) as special:
+            with code.loop(code["m"], self.width) as m:
+                self._block(rows, m)
+            special()
+            with code.loop(code["m"], LANES) as m:
+                self._general(rows[0], m)
 
     def _general(self, row: _Row, m: Value) -> None:
         b, o = self.code, row.operands
         a = (x.at(m, "i32") for x in (o.a_values, o.a_scales, o.a_exponents, o.a_live))
-        line = (o.b_values, o.b_scales, o.b_exponents, o.b_live)
-        b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.pairs, b["keep"], b["sign"], b.const("i32", 0))
+        line = (o.b_values, o.b_scales, o.b_exponents, o.b_live, o.b_starts)
+        b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.words, b["keep"], b["sign"], b.const("i32", 0))
 
     def _block(self, rows: list[_Row], m: Value) -> None:
         at = [m + self.lanes * j for j in range(self.vectors)]
-        exact = [_ExactCells(self, row, lane) for lane in at for row in rows]
-        with self.code.when(reduce(or_, (cells.truncated for cells in exact)).reduce("or")) as otherwise:
-            for row in rows:
-                self._truncating_block(row, m, at)
+        kept = [[memory.at(j * self.lanes, "i32") for j in range(self.vectors)] for memory in self.kept]
+        cells = [_ExactCells(self, row, lane, kept[i][j]) for j, lane in enumerate(at) for i, row in enumerate(rows)]
+        bounds = [_Bounds(self, row, m, cells[i :: len(rows)]) for i, row in enumerate(rows)]
+        truncated = reduce(or_, (each.truncated for each in bounds)).variable()
+        for row, bound, memory in zip(rows, bounds, self.kept, strict=True):
+            with self.code.when(bound.has_short):
+                self._truncate_accumulators(row, bound, m, memory, truncated)
+        with self.code.when(truncated.get()) as otherwise:
+            with self.code.loop(rows[1].n + 1, start=rows[0].n) as n:
+                self._truncating_block(_Row(self, n), m, at)
             otherwise()
-            self._add_terms(rows, at, exact)
+            self._add_integers(rows, at, cells)
 
-    def _truncating_block(self, row: _Row, m: Value, at: list[Value]) -> None:
-        code, lanes = self.code, self.lanes
-        tops = [code.variable(vector("i32", lanes), DEAD) for _ in at]
+    def _truncate_accumulators(self, row: _Row, bound: _Bounds, m: Value, memory: Value, truncated: Variable) -> None:
+        """Truncate each C of a row of a block; where one is not zero and has no products, ``truncated`` is set."""
+        code, type, window = self.code, vector("i32", self.lanes), self.step.window
+        with code.loop(self.width, self.lanes) as j:
+            c = memory.load(type, j)
+            with code.when(((c & 0x7FFFFFFF) - 1).ult(bound.short).reduce("or")):
+                (group_top,) = self._tops(row, [m + j])
+                top = group_top.max(((c >> 23) & 255) - 127)
+                up, down = (exponent << 23 for exponent in (top.constant(127 + window) - top, top + (127 - window)))
+                cut = (c.bits("float") * up.bits("float")).intrinsic("trunc") * down.bits("float")
+                memory.store(cut.bits("i32"), j)
+                truncated.set(truncated.get() | (group_top.eq(DEAD) & (c << 1).ne(0)).reduce("or"))
+
+    def _tops(self, row: _Row, at: Sequence[Value]) -> list[Value]:
+        """The largest exponents of groups with products; DEAD where there are none."""
+        code = self.code
+        tops = [code.variable(vector("i32", self.lanes), DEAD) for _ in at]
         with code.loop(self.groups) as group:
             for top, lane in zip(tops, at, strict=True):
                 top.set(top.get().max(row.operands.exponent(group, lane)))
-        cells = [_TruncatedCells(self, top.get(), row, lane) for top, lane in zip(tops, at, strict=True)]
+        return [top.get() for top in tops]
+
+    def _add_integers(self, rows: Sequence[_Row], at: Sequence[Value], cells: Sequence[_ExactCells]) -> None:
+        """Add all terms, as integers, and store the cells."""
+        code, lanes = self.code, self.lanes
+        several = len(rows) * VECTORS_AT_ONCE
+        for first in range(0, len(cells), several):
+            some = cells[first : first + several]
+            totals = [code.variable(vector("i32", lanes), 0) for _ in some]
+            where = at[first // len(rows) : first // len(rows) + VECTORS_AT_ONCE]
+            with code.loop(self.groups) as group:
+                sums = _sums([row.operands for row in rows], group, self.words, where)
+                line = self.a_factors.at(group * self.lda, "i32")
+                factors = product([line.load(vector("i32", lanes), m) for m in where], [row.factor(group).splat(lanes) for row in rows])
+                for total, dot, (a, b) in zip(totals, sums, factors, strict=True):
+                    total.set(total.get() + dot.get() * (a * b))
+            for each, total in zip(some, totals, strict=True):
+                each.finish(total.get())
+
+    def _truncating_block(self, row: _Row, m: Value, at: list[Value]) -> None:
+        code = self.code
+        cells = [_TruncatedCells(self, top, row, lane) for top, lane in zip(self._tops(row, at), at, strict=True)]
         with code.when(reduce(or_, (cell.lost for cell in cells)).reduce("or")) as otherwise:
             with code.loop(m + self.width, LANES, m) as here:
                 self._general(row, here)
             otherwise()
-            self._add_terms([row], at, cells)
+            with code.loop(self.groups) as group:
+                for cell, exact in zip(cells, _sums([row.operands], group, self.words, at), strict=True):
+                    cell.add(exact.get().convert("sitofp", "float"), row.operands.scale(group, cell.m))
+            for cell in cells:
+                cell.finish()
 
-    def _add_terms(self, rows: Sequence[_Row], at: Sequence[Value], cells: Sequence[_ExactCells | _TruncatedCells]) -> None:
-        with self.code.loop(self.groups) as group:
-            sums = _sums([row.operands for row in rows], group, self.pairs, at)
-            for cell, total in zip(cells, sums, strict=True):
-                cell.add(total.get().convert("sitofp", "float"), cell.row.operands.scale(group, cell.m))
-        for cell in cells:
-            cell.finish()
+
+VECTORS_AT_ONCE = 4
+"""Vectors of cells of a row to which terms are added in one loop."""
 
 
 class _Row:
     """A row of the accumulator, with the row of B that belongs to it."""
 
     def __init__(self, kernel: _Fast, n: Value) -> None:
+        self.n, self.sign = n, kernel.code["sign"].operation("ashr", 31)
         first = n * kernel.groups
         line = [kernel.b[0].at(n * kernel.ldb, "i32"), *(x.at(first, "i32") for x in kernel.b[1:])]
         self.operands = _Operands(kernel.code, [*kernel.a, kernel.lda], line, kernel.lanes)
-        self.high, self.low = (x.load("i32", n).splat(kernel.lanes) for x in (kernel.b_high, kernel.b_low))
+        self.factors = kernel.b_factors.at(first, "i32")
+        self.about = {word: array.load("i32", n) for word, array in kernel.of_b.items()}
         self.acc = kernel.code["acc"].at(n * kernel.code["stride"])
 
+    def factor(self, group: Value) -> Value:
+        """The scale of a group as an integer, with the sign of the products."""
+        return (self.factors.load("i32", group) ^ self.sign) - self.sign
 
-class _ExactCells:
-    """A vector of neighbouring cells of one row of the accumulator whose terms, and C, may end above the window's last bit.
 
-    The largest exponent is at most that of the largest scales and of C; if the last bits of C and of a term of the smallest scales
-    are in the window below it, nothing is truncated.
+class _Bounds:
+    """What the scales of a block of rows of A and of a row of B, and their cells, allow.
+
+    The largest exponent is at most that of the largest scales and of C. If the last bit of a term of the smallest scales is in the window
+    below it, no term is truncated, and C only if its own last bit is not.
 
     Attributes
     ----------
-    truncated : where that is not known
+    truncated : whether terms may be truncated, or may need more than 32 bits
+    short, has_short : of which magnitude, less one, a C may be truncated, and whether there is one
     """
 
-    def __init__(self, kernel: _Fast, row: _Row, m: Value) -> None:
-        self.row, self.m, self.sign = row, m, kernel.sign
-        lanes, window = kernel.lanes, kernel.step.window
-        c = self.c = row.acc.load(vector("i32", lanes), m) & kernel.keep
-        high = kernel.a_high.load(vector("i32", lanes), m) + row.high
-        low = kernel.a_low.load(vector("i32", lanes), m) + row.low
-        c_exponent = ((c >> 23) & 255) - 127
-        top = high.max(c_exponent)
-        c_is_short = (top - c_exponent).gt(window - 23) & (c << 1).ne(0)
-        self.truncated = (top - low).gt(window - FRACTION) | c_is_short | high.lt(LOWEST) | top.gt(HIGHEST)
-        self.total = c.bits("float").convert("fpext", "double").variable()
+    def __init__(self, kernel: _Fast, row: _Row, m: Value, cells: Sequence[_ExactCells]) -> None:
+        window = kernel.step.window
+        block = kernel.a_blocks.at((m >> (BLOCK.bit_length() - 1)) << 2, "i32")
+        high, low = block.load("i32", BLOCK_HIGH) + row.about[HIGH], block.load("i32", BLOCK_LOW) + row.about[LOW]
+        spread = block.load("i32", RANGE) + (row.about[HIGH] - row.about[LOW])
+        bits = block.load("i32", BLOCK_BITS) + row.about[BITS]
+        most = window - FRACTION
+        outside = spread.gt(most) | bits.gt(MOST_BITS) | low.lt(LOWEST) | high.gt(HIGHEST)
+        magnitudes = [cell.c & 0x7FFFFFFF for cell in cells]
+        largest = reduce(Value.max, magnitudes)
+        # Zero is larger than all others less one.
+        least = reduce(lambda one, other: one.intrinsic("umin", other), [x - 1 for x in magnitudes])
+        beyond = ((low + most).min(HIGHEST) + 128).max(0) << 23
+        self.short = (((high - (window - 23) + 127).max(0).min(255) << 23) - 1).max(0).splat(kernel.lanes)
+        self.truncated = outside | largest.ge(beyond.splat(kernel.lanes)).reduce("or")
+        self.has_short = least.ult(self.short).reduce("or")
 
-    def add(self, exact: Value, scale: tuple[Value, Value]) -> None:
-        """Add the sum of a group, times its scales."""
-        term = ((exact * (scale[0] * scale[1])).bits("i32") ^ self.sign).bits("float")
-        self.total.set(self.total.get() + term.convert("fpext", "double"))
 
-    def finish(self) -> None:
-        """Store the sums, cut to float32."""
-        # Adding zero makes a negative zero positive.
-        cut = ((self.total.get() + 0.0).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
-        self.row.acc.store(cut.bits("i32"), self.m)
+class _ExactCells:
+    """A vector of neighbouring cells of one row of the accumulator none of whose terms is truncated; C is kept in memory."""
+
+    def __init__(self, kernel: _Fast, row: _Row, m: Value, kept: Value) -> None:
+        self.row, self.m, self.units, self.type = row, m, kernel.a_units, vector("i32", kernel.lanes)
+        self.c, self.kept = row.acc.load(self.type, m) & kernel.keep, kept
+        kept.store(self.c)
+
+    def finish(self, total: Value) -> None:
+        """Store the sums of C and the terms, cut to float32."""
+        unit = self.units.load(self.type, self.m) + (self.row.about[UNITS] + ((2 * UNIT) << 23))
+        down, up = (x.bits("float") for x in (unit.constant(127 << 23) - unit, unit + (127 << 23)))
+        c = (self.kept.load(self.type).bits("float") * down).convert("fpext", "double")
+        cut = ((c + total.convert("sitofp", "double")).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
+        self.row.acc.store((cut * up).bits("i32"), self.m)
 
 
 class _TruncatedCells:
@@ -232,17 +316,18 @@ class _General:
     """LANES cells, any values."""
 
     def __init__(self, module: Module, step: Step) -> None:
-        names = [f"{side}{field}" for side in "ab" for field in ("values", "scales", "exponents", "live")]
+        fields = ("values", "scales", "exponents", "live")
+        names = [*(f"a{field}" for field in fields), *(f"b{field}" for field in (*fields, "starts"))]
         pointers = [f"ptr {name}" for name in names]
-        parameters = ["ptr acc", *pointers[:4], "i64 lda", *pointers[4:], "i64 groups", "i64 pairs", "i32 keep", "i32 sign", "i32 scale"]
+        parameters = ["ptr acc", *pointers[:4], "i64 lda", *pointers[4:], "i64 groups", "i64 words", "i32 keep", "i32 sign", "i32 scale"]
         code = self.code = Function(module, "general", "void", ", ".join(parameters), attributes="noinline", internal=True)
-        a, b = ([code[name] for name in names[j : j + 4]] for j in (0, 4))
+        a, b = ([code[name] for name in some] for some in (names[:4], names[4:]))
         zero = code.const("i64", 0)
         operands = _Operands(code, [*a, code["lda"]], b, LANES)
         sign = code["sign"].splat(LANES)
 
         def term(group: Value) -> Value:
-            exact = (_sums([operands], group, code["pairs"], [zero])[0].get().convert("sitofp", "float").bits("i32") ^ sign).bits("float")
+            exact = (_sums([operands], group, code["words"], [zero])[0].get().convert("sitofp", "float").bits("i32") ^ sign).bits("float")
             one, other = (x.convert("fpext", "double") for x in operands.scale(group, zero))
             return exact.convert("fpext", "double") * one * other
 

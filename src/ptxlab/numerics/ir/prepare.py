@@ -36,6 +36,7 @@ __all__ = [
     "dead_exponent",
     "has_pairs",
     "prepare_ir",
+    "transposed",
 ]
 
 CHUNK = 16
@@ -107,62 +108,74 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
     zeros = code.const(vector("i32", CHUNK), 0)
     if has_pairs(row):
         out.store(pairs, PAIRS)
-    if role == "a":
-        with code.loop(padded, CHUNK) as i:
-            flags.store(zeros, i)
-            if has_pairs(row):
-                units.store(zeros.constant(FAR), i)
-                bits.store(zeros.constant(-FAR), i)
     flip = code["flip"].splat(CHUNK)
-    buffer = code.variable(vector(f"i{row.dtype.itemsize * 8}", CHUNK), 0)
+    size = row.dtype.itemsize
+    some = vector(f"i{size * 8}", CHUNK)
     flagged, immoderate = zeros.variable(), zeros.variable()
+    found = zeros.variable()
     least, largest = zeros.variable(), zeros.variable()
 
-    def store(raw: Value, place: Value) -> Value | None:
-        """Store value and exponent of floating-point codes; returns which of them are infinite or NaN."""
+    def store(raw: Value, place: Value) -> None:
+        """Store what codes are, and note which of them are infinite or NaN, and the range of their exponents."""
+        raw = raw if raw.type == zeros.type else raw.convert("sext" if row.name == "s8" else "zext", "i32")
+        if row.is_integer:
+            values.store(raw.convert("sitofp", "float"), place)
+            return
         value, exponent, is_zero, special = _decode(row, raw, flip)
         values.store(value, place)
+        if special is not None:
+            found.set(found.get() | special)
         biased = is_zero.select(exponent.constant(dead_exponent(False)), exponent + BIASES[role]).convert("trunc", "i8")
         if has_pairs(row):
             least.set(least.get().min(is_zero.select(exponent.constant(FAR), exponent)))
             largest.set(largest.get().max(is_zero.select(exponent.constant(-FAR), exponent)))
         if not wide:
             exponents.store(biased, place)
-            return special
+            return
         exponents.store(is_zero.select(exponent.constant(dead_exponent(True)), exponent).convert("trunc", narrow), place)
         small.store(biased, place)
         outside = (exponent + LARGEST_MODERATE).ugt(2 * LARGEST_MODERATE)
         immoderate.set(immoderate.get() | is_zero.select(zeros, outside.sext("i32")))
-        return special
 
-    with code.loop(lines) as line:
-        source = code["codes"].at(line * code["line_stride"])
-        first = line * padded
-        found = zeros.variable()
+    def begin() -> None:
+        """Begin a row, or CHUNK rows of A."""
+        found.set(0)
         least.set(FAR)
         largest.set(-FAR)
+
+    if role == "a":
+        panel = code.stack(f"[{CHUNK} x {some}]", 64)
         with code.loop(padded, CHUNK) as i:
-            if has_pairs(row) and role == "a":
-                least.set(units.load(zeros.type, i))
-                largest.set(bits.load(zeros.type, i))
-            buffer.set(0)
-            _fetch(code, source, i, buffer.address, row.dtype.itemsize)
-            raw = buffer.get()
-            if raw.type != zeros.type:
-                raw = raw.convert("sext" if row.name == "s8" else "zext", "i32")
-            if row.is_integer:
-                values.store(raw.convert("sitofp", "float"), first + i)
-            elif (special := store(raw, first + i)) is not None:
-                flagged.set(flagged.get() | special)
-                if role == "a":
-                    flags.store(flags.load(vector("i32", CHUNK), i) | special, i)
-                else:
-                    found.set(found.get() | special)
-            if has_pairs(row) and role == "a":
-                units.store(least.get(), i)
-                bits.store(largest.get(), i)
-        if role == "b":
+            begin()
+            with code.loop(lines, CHUNK) as first:
+                count = (first + CHUNK).min(lines) - first
+                _fetch_panel(code, code["codes"].at(first * code["line_stride"]), i, count, panel, size)
+                with code.loop(count) as line:
+                    store(panel.at(line, some).load(some), (first + line) * padded + i)
+            flags.store(found.get(), i)
+            flagged.set(flagged.get() | found.get())
+            if has_pairs(row):
+                unit, needed = _unit(row, least.get(), largest.get())
+                units.store(unit, i)
+                bits.store(needed, i)
+                scale = _power(unit.constant(0) - unit)
+                with code.loop(lines >> 1) as pair:
+                    one, other = (
+                        (values.load(scale.type, (pair + pair + neighbour) * padded + i) * scale).convert("fptosi", "i32")
+                        for neighbour in (0, 1)
+                    )
+                    pairs.store((one & 0xFFFF) | (other << 16), pair * padded + i)
+    else:
+        buffer = code.variable(some, 0)
+        with code.loop(lines) as line:
+            source = code["codes"].at(line * code["line_stride"])
+            first = line * padded
+            begin()
+            with code.loop(padded, CHUNK) as i:
+                _fetch(code, source, i, buffer.address, size)
+                store(buffer.get(), first + i)
             flags.store(found.get().reduce("or"), line)
+            flagged.set(flagged.get() | found.get())
             if has_pairs(row):
                 unit, needed = _unit(row, least.get().reduce("smin"), largest.get().reduce("smax"))
                 units.store(unit, line)
@@ -171,18 +184,6 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
                 with code.loop(padded, CHUNK) as i:
                     number = (values.load(scale.type, first + i) * scale).convert("fptosi", "i32")
                     pairs.store(number.convert("trunc", "i16"), first + i)
-    if has_pairs(row) and role == "a":
-        with code.loop(padded, CHUNK) as i:
-            unit, needed = _unit(row, units.load(zeros.type, i), bits.load(zeros.type, i))
-            units.store(unit, i)
-            bits.store(needed, i)
-            scale = _power(unit.constant(0) - unit)
-            with code.loop(lines >> 1) as pair:
-                first, second = (
-                    (values.load(scale.type, (pair + pair + neighbour) * padded + i) * scale).convert("fptosi", "i32")
-                    for neighbour in (0, 1)
-                )
-                pairs.store((first & 0xFFFF) | (second << 16), pair * padded + i)
     out.set_word(MODERATE, immoderate.get().reduce("or").eq(0).to("i64"))
     out.set_word(FLAGGED, flagged.get().reduce("or").to("i64"))
 
@@ -200,15 +201,38 @@ def _power(exponents: Value) -> Value:
 
 
 def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) -> None:
-    """Read up to CHUNK codes of a line, from the i-th, into the buffer."""
+    """Read up to CHUNK codes of a line, from the i-th, into the buffer; what is beyond the last one is zero."""
     element = f"i{size * 8}"
     end = i + CHUNK
     short = end.gt(code["count"])
     with code.when(short | code["stride"].ne(size)) as otherwise:
+        buffer.store(code.const(vector(element, CHUNK), 0))
         with code.loop(short.select(code["count"], end), start=i) as j:
             buffer.store(source.at(j * code["stride"]).load(element), j - i)
         otherwise()
         buffer.store(source.load(vector(element, CHUNK), i))
+
+
+def _fetch_panel(code: Function, source: Value, i: Value, count: Value, panel: Value, size: int) -> None:
+    """Read ``count`` lines of codes of CHUNK rows of A, from the i-th, into the panel; rows beyond the last one are zero."""
+    some = vector(f"i{size * 8}", CHUNK)
+    over_lines, over_rows = code["line_stride"], code["stride"]
+    end = i + CHUNK
+    whole = end.le(code["count"])
+    with code.when(whole & over_lines.eq(size) & count.eq(CHUNK)) as otherwise:
+        for number, raw in enumerate(transposed([source.at((i + j) * over_rows).load(some) for j in range(CHUNK)])):
+            panel.at(number, some).store(raw)
+        otherwise()
+        with code.loop(count) as line:
+            _fetch(code, source.at(line * over_lines), i, panel.at(line, some), size)
+
+
+def transposed(rows: list[Value]) -> list[Value]:
+    """The columns of as many vectors as they have lanes."""
+    half = len(rows) // 2
+    for _ in range(half.bit_length()):
+        rows = [each for i in range(half) for each in rows[i].interleave(rows[i + half])]
+    return rows
 
 
 def _decode(row: Format, raw: Value, flip: Value) -> tuple[Value, Value, Value, Value | None]:

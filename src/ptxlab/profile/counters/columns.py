@@ -55,8 +55,14 @@ class Counts:
     bytes_to_shared: int = _column("bytes that bulk copies write to shared memory, in all CTAs", "spec")
     bytes_from_shared: int = _column("bytes that bulk copies read from shared memory", "spec")
     multicast_saved: int = _column("bytes that multicast writes without reading them once more", "spec")
+    copy_wavefronts: int = _column("wavefronts of shared memory of bulk copies: the lines of 128 bytes that each copy touches", "deduced")
     products: int = _column("matrix products that are issued", "spec")
     tensor_operations: int = _column("multiplications and additions of matrix products", "spec")
+    operand_wavefronts: int = _column(
+        "wavefronts of shared memory of the operands of products and of copies to tensor memory: one for 8 rows of 16 bytes that lie in "
+        "different banks",
+        "deduced",
+    )
     tensor_memory_bytes: int = _column("bytes between registers and tensor memory", "spec")
     barrier_waits: int = _column("executions that wait at a barrier of the CTA or of the cluster", "deduced")
     mbarrier_waits: int = _column("executions that wait for a phase of an mbarrier", "deduced")

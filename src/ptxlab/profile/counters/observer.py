@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,42 +14,38 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
-from ptxlab.engine.support.counters import COUNTER_WORDS, PATTERN_WORDS, Counter
+from ptxlab.engine.support.counters import COUNTER_WORDS, EXTENT_LIMIT, PATTERN_WORDS, Counter
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, MbarrierWait, Unit
-from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, Dealloc, MbarrierWait, Unit
+from ptxlab.isa.native_ops import Atomic, CopyAsync, TensorAccess
 from ptxlab.machine.observe.observer import Profiling
 from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
 from ptxlab.native import address_of
 from ptxlab.profile._profile import ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, COMPILED
+from ptxlab.profile.counters.footprint import FootprintRecorder, whole_footprint
 from ptxlab.profile.counters.roles import roles_of
-from ptxlab.profile.model.estimate import Sample
+from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
+from ptxlab.profile.model.memory import SHARED, TENSOR, Extent
 from ptxlab.profile.model.trace import TraceRecorder
+from ptxlab.profile.model.traffic import Sample
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import Product
+    from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["CountingObserver"]
 
 _NAMES = [column.name for column in COLUMNS]
-_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES, _AT_BARRIER, _AT_MBARRIER, _ELSEWHERE = (
-    _NAMES.index(name)
-    for name in (
-        "copies",
-        "bytes_to_shared",
-        "bytes_from_shared",
-        "multicast_saved",
-        "products",
-        "tensor_operations",
-        "tensor_memory_bytes",
-        "barrier_waits",
-        "mbarrier_waits",
-        "other_waits",
-    )
+_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _COPY_WAVEFRONTS = map(
+    _NAMES.index, ("copies", "bytes_to_shared", "bytes_from_shared", "multicast_saved", "copy_wavefronts")
 )
+_PRODUCTS, _OPERATIONS, _OPERAND_WAVEFRONTS, _TENSOR_BYTES = map(
+    _NAMES.index, ("products", "tensor_operations", "operand_wavefronts", "tensor_memory_bytes")
+)
+_AT_BARRIER, _AT_MBARRIER, _ELSEWHERE = map(_NAMES.index, ("barrier_waits", "mbarrier_waits", "other_waits"))
 _EXECUTIONS, _THREADS, _SHARED_REQUESTS = map(COMPILED.index, (Counter.EXECUTIONS, Counter.THREADS, Counter.SHARED_REQUESTS))
 _COPYING = (Unit.TMA, Unit.STORE)
 _REGISTER_BYTES = 32 * 4
@@ -69,15 +65,23 @@ class CountingObserver(Profiling):
         self._started: NDArray[np.bool_] = np.zeros(shape, bool)
         """The asynchronous operations that each warp has started; a false guard does not count."""
         self._tensor_columns = 0
+        self._allocations: dict[CtaState, set[tuple[int, int]]] = {}
         self._waits = [_wait_column(op) for op in launch.program.ops]
         self._retrying: set[ConvergedLanes] = set()
         self._recorder = TraceRecorder(launch)
+        self._footprint = FootprintRecorder(launch.device.memory)
 
     def fill(self, warp: Warp) -> None:
         """Give a warp the rows of its number, and the patterns that all warps share."""
         warp.words[Word.COUNTERS] = address_of(self._compiled[warp.warp_id])
         warp.words[Word.PATTERNS] = address_of(self._patterns)
+        warp.words[Word.FOOTPRINT] = address_of(self._footprint.block(warp.cta))
         self._recorder.fill(warp)
+
+    def ended(self, cta: CtaState) -> None:
+        """Forget what only resident CTAs need."""
+        self._footprint.ended(cta)
+        self._allocations.pop(cta, None)
 
     # -------------------------------------------------------------------------------------------------------------- waits
 
@@ -105,16 +109,25 @@ class CountingObserver(Profiling):
     # ------------------------------------------------------------------------------------------- asynchronous operations
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        """Only allocations of tensor memory matter, and who starts asynchronous operations."""
+        """Only allocations of tensor memory matter, waits of clusters, and who starts asynchronous operations."""
         if isinstance(op.effects, Asynchronous):
             return self._has_started
-        return self._allocated if isinstance(op.effects, Alloc) else None
+        if isinstance(op.effects, ClusterWait):
+            return self._met
+        return self._allocated if isinstance(op.effects, Alloc | Dealloc) else None
 
     def _has_started(self, warp: Warp, op: Op) -> None:
         self._started[warp.warp_id, op.index] = True
 
+    def _met(self, warp: Warp, op: Op) -> None:
+        self._recorder.met(warp)
+
     def _allocated(self, warp: Warp, op: Op) -> None:
-        self._tensor_columns = max(self._tensor_columns, int(warp.cta.owned.sum()))
+        held, before = set(warp.cta.tensor.allocations_of(warp.cta)), self._allocations.get(warp.cta, set())
+        for allocation in held ^ before:
+            self._recorder.has_columns(warp, allocation, allocation in held)
+        self._allocations[warp.cta] = held
+        self._tensor_columns = max(self._tensor_columns, sum(columns for _, columns in held))
 
     def issued(self, operation: AsyncOperation) -> None:
         """Count the bytes of a copy, or a product."""
@@ -124,33 +137,53 @@ class CountingObserver(Profiling):
             self._recorder.issued(operation, 0)
             return
         copied = 0
+        self._read_operands(warp, operation)
         if operation.details is not None:
             self._multiplied(warp, operation.op, operation.details())
         elif effects.unit in _COPYING and operation.accesses is not None:
             row = self._observed[warp.warp_id, operation.op.index]
             row[_COPIES] += 1
-            copied = self._copied(row, operation)
+            copied = self._copied(warp, row, operation)
         self._recorder.issued(operation, copied)
 
-    def _copied(self, row: NDArray[np.int64], operation: AsyncOperation) -> int:
+    def _copied(self, warp: Warp, row: NDArray[np.int64], operation: AsyncOperation) -> int:
         """Count the bytes of a copy; returns those that it reads or writes in global memory."""
         written: list[int] = []
         read = 0
         assert operation.accesses is not None
-        for access in operation.accesses():
+        accesses = tuple(operation.accesses())
+        self._footprint.touch(warp.cta, accesses)
+        for access in accesses:
             for cta in operation.cta.cluster:
                 number = _bytes_in(access, cta.shared_address, len(cta.shared))
                 if number and access.write:
                     written.append(number)
                 read += 0 if access.write else number
                 row[_TO_SHARED if access.write else _FROM_SHARED] += number
+                row[_COPY_WAVEFRONTS] += copy_wavefronts(access, cta.shared_address, len(cta.shared)) if number else 0
         if written:
             row[_SAVED] += sum(written) - max(written)
         return max(written, default=read)
 
+    def _read_operands(self, warp: Warp, operation: AsyncOperation) -> None:
+        """Count the wavefronts of what an operation reads in shared memory as matrix operands, in each CTA of its own."""
+        row = self._observed[warp.warp_id, operation.op.index]
+        if operation.product is not None:
+            product = operation.product()
+            row[_OPERAND_WAVEFRONTS] += len(product.ctas) * sum(map(operand_wavefronts, product.operands))
+        if operation.tensor_copy is not None:
+            copy = operation.tensor_copy()
+            row[_OPERAND_WAVEFRONTS] += len(copy.ctas) * operand_wavefronts(copy.source)
+
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
+        """Note which sectors of device memory a service instruction accesses."""
+        self._footprint.touch(warp.cta, accesses)
+
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """Count the product of an mma of one warp."""
-        self._multiplied(warp, warp.op, details())
+        product = details()
+        self._recorder.multiplied(warp.op, product)
+        self._multiplied(warp, warp.op, product)
 
     def _multiplied(self, warp: Warp, op: Op, product: Product) -> None:
         shape = product.m, product.n, product.k
@@ -176,9 +209,22 @@ class CountingObserver(Profiling):
         products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
         grid = prod(self.launch.options.grid)
-        held = int(self.launch.device.memory.rows[:, 1].sum())
-        sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held)
-        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, sample)
+        arrays = self._footprint.arrays()
+        everything = self.launch.done_ctas == grid
+        held = whole_footprint(arrays).either if everything else int(self.launch.device.memory.rows[:, 1].sum())
+        sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held, self._extents())
+        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, arrays, sample)
+
+    def _extents(self) -> dict[int, Extent]:
+        """By instruction of threads what it accesses of shared or tensor memory, in all CTAs."""
+        found: dict[int, Extent] = {}
+        below, ends = (self._compiled[..., counter].max(axis=0) for counter in (Counter.EXTENT_BELOW, Counter.EXTENT_END))
+        for index in np.flatnonzero(ends).tolist():
+            native = self.launch.program.natives[index]
+            space = TENSOR if isinstance(native, TensorAccess) else SHARED
+            writes = isinstance(native, Atomic | CopyAsync) or bool(getattr(native, "write", False))
+            found[index] = Extent(space, EXTENT_LIMIT - int(below[index]), int(ends[index]), writes)
+        return found
 
 
 def _wait_column(op: Op) -> int:

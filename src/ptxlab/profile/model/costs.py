@@ -26,8 +26,10 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.operands import Const
 from ptxlab.isa.pipes import Pipe, pipe_of
+from ptxlab.isa.tiles import Rate
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.parameters import Parameters
+from ptxlab.profile.model.trace import Work
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
@@ -43,7 +45,7 @@ _SECTORS_IN_A_CYCLE = 4.0
 _SECTOR = 32
 _ROW = 32
 _MMA_OPERATIONS = 4096
-"""Of m16n8k16."""
+"""Of m16n8k16 of 16-bit floats, whose cycles are those of the pipe; other products by their peaks."""
 _FROM_REGISTERS = 4.0
 """Cycles more of a wgmma whose A is in registers."""
 
@@ -86,7 +88,7 @@ class Cost:
     shared: float = 0.0
 
 
-def costs_of(program: Program, table: NDArray[np.int64], products: dict[int, tuple[int, int, int]], known: Parameters) -> list[Cost]:
+def costs_of(program: Program, table: NDArray[np.int64], products: dict[int, Work], known: Parameters) -> list[Cost]:
     """The cost of each instruction, with ``table[op, column]`` of the counters."""
     found = []
     for op in program.ops:
@@ -95,9 +97,7 @@ def costs_of(program: Program, table: NDArray[np.int64], products: dict[int, tup
     return found
 
 
-def _cost(
-    program: Program, op: Op, reads: tuple[int, ...], row: NDArray[np.int64], shape: tuple[int, int, int] | None, known: Parameters
-) -> Cost:
+def _cost(program: Program, op: Op, reads: tuple[int, ...], row: NDArray[np.int64], work: Work | None, known: Parameters) -> Cost:
     pipe = pipe_of(op)
     writes = program.writes[op.index]
     cycles, latency = known.costs[pipe], known.latencies[pipe]
@@ -109,8 +109,8 @@ def _cost(
             return Cost(
                 Kind.COPY, Pipe.MEMORY, max(wavefronts * known.copy_wavefronts, 1.0), 0.0, reads, (), moved * _SECTOR, effects.completion
             )
-        if effects.unit is Unit.WARPGROUP and shape is not None:
-            product, operands = _product(op, shape, known)
+        if effects.unit is Unit.WARPGROUP and work is not None:
+            product, operands = _product(op, work, known)
             return Cost(Kind.PRODUCT, pipe, cycles, 0.0, (), (), product, effects.completion, shared=operands)
         return Cost(Kind.OPERATION, pipe, cycles, 0.0, reads, (), completion=effects.completion)
     if isinstance(effects, CompletionArrival):
@@ -134,17 +134,19 @@ def _cost(
             Kind.GLOBAL, pipe, max(wavefronts, sectors / _SECTORS_IN_A_CYCLE, cycles), known.l2_latency, reads, writes, moved * _SECTOR
         )
     if wavefronts:
-        return Cost(Kind.SHARED, pipe, wavefronts, known.shared_latency, reads, writes, wavefronts)
+        remote = getattr(program.natives.get(op.index), "space", "") == "shared::cluster"
+        return Cost(Kind.SHARED, pipe, wavefronts, known.shared_latency + 2 * known.remote_latency * remote, reads, writes, wavefronts)
     if pipe is Pipe.MATRIX:
         share = max(float(row[_OPERATIONS]) / executions, 1.0)
-        m16n8 = share / _MMA_OPERATIONS
-        return Cost(Kind.COMPUTE, pipe, cycles * m16n8, latency, reads, writes)
+        if work is not None:
+            share *= known.peak(Rate("f16", False)) / known.peak(work.rate)
+        return Cost(Kind.COMPUTE, pipe, cycles * share / _MMA_OPERATIONS, latency, reads, writes)
     return Cost(Kind.NOTHING if pipe is Pipe.NONE else Kind.COMPUTE, pipe, cycles, latency, reads, writes)
 
 
-def _product(op: Op, shape: tuple[int, int, int], known: Parameters) -> tuple[float, float]:
+def _product(op: Op, work: Work, known: Parameters) -> tuple[float, float]:
     """Cycles of the tensor core, and those for which it reads its operands from shared memory. A row of A and B has 32 bytes."""
-    m, n, _ = shape
+    m, n, _ = work.shape
     from_registers = len(operand_registers(op.operands[1])) > 1
     operands = _ROW * (n + (0 if from_registers else m)) / known.operand_bytes
-    return max(m * n * _ROW / known.tensor_operations, operands) + _FROM_REGISTERS * from_registers, operands
+    return max(work.operations / known.peak(work.rate), operands) + _FROM_REGISTERS * from_registers, operands

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from ptxlab.engine.llvm.entry_points import Nodes
-from ptxlab.isa.native_ops import Atomic, LaneAccess
+from ptxlab.isa.tiles import Rate
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
+from ptxlab.profile.model.memory import Held, Touch, held
 from ptxlab.profile.model.parameters import Parameters, parameters_of
 from ptxlab.profile.model.path import Span, by_cause, critical_path
 from ptxlab.profile.model.replay import Replay
+from ptxlab.profile.model.roofline import Position, TensorUse
+from ptxlab.profile.model.traffic import Sample, traffic_of
 
-if TYPE_CHECKING:
-    from ptxlab.machine.launch.launch import Launch
-    from ptxlab.profile.model.trace import TraceRecorder
-
-__all__ = ["Estimate", "Sample", "estimate"]
+__all__ = ["Estimate", "estimate"]
 
 _NAMES = [column.name for column in COLUMNS]
 MOST_REPLAYED = 300_000
 """Instructions of warps that are replayed; further CTAs take as long as those before."""
 _SATURATED = 0.75
 """A resource that is occupied for so much of the time is called the limit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """What the estimate needs of a launch that has ended.
-
-    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: of device memory.
-    """
-
-    launch: Launch
-    recorder: TraceRecorder
-    table: NDArray[np.int64]
-    grid: int
-    bytes_held: int
 
 
 @dataclass(frozen=True)
@@ -56,9 +40,10 @@ class Estimate:
     waits : the parts of the time of warps that they wait, by reason
     waits_of : the same by instruction
     resident, replayed, ctas : CTAs on an SM at once, CTAs that were replayed, and CTAs of the fullest SM
-    roofline : cycles that the tensor core, DRAM and L2 would need alone
+    position : in the roofline model
     parameters : of the target
     spans : the timeline of the first CTAs
+    touches, cta_ends : what is accessed of their shared and tensor memory, and when they end
     path : the critical path of the CTAs that were replayed, in the order of time: what the end has waited for, back to the begin
     """
 
@@ -70,10 +55,12 @@ class Estimate:
     resident: int
     replayed: int
     ctas: int
-    roofline: dict[str, float]
+    position: Position
     parameters: Parameters
     spans: tuple[Span, ...] = field(repr=False)
     path: tuple[Span, ...] = field(repr=False)
+    touches: tuple[Touch, ...] = field(repr=False)
+    cta_ends: tuple[float, ...] = field(repr=False)
 
     @property
     def nanoseconds(self) -> float:
@@ -81,9 +68,19 @@ class Estimate:
         return self.cycles / self.parameters.clock
 
     @property
+    def roofline(self) -> dict[str, float]:
+        """Cycles that the tensor core, DRAM and L2 would need alone."""
+        return self.position.times
+
+    @property
     def fraction_of_peak(self) -> float:
         """The largest roofline by the estimate: 1 would be the peak of that resource."""
         return max(self.roofline.values()) / self.cycles
+
+    @cached_property
+    def memory(self) -> tuple[Held, ...]:
+        """What the first CTAs hold in shared and in tensor memory, and from when until when."""
+        return held(self.touches, self.cta_ends)
 
     @property
     def path_parts(self) -> dict[tuple[str, str, int], float]:
@@ -102,6 +99,7 @@ class Estimate:
             "occupied": {name: round(part, 4) for name, part in self.occupied.items()},
             "waits": {name: round(part, 4) for name, part in self.waits.items()},
             "roofline_cycles": {name: round(cycles) for name, cycles in self.roofline.items()},
+            "roofline": self.position.as_dict(),
             "critical_path": [[*key, round(part, 4)] for key, part in self.path_parts.items()],
             "ctas": {"resident": self.resident, "replayed": self.replayed, "of the fullest SM": self.ctas},
         }
@@ -111,52 +109,34 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     """Estimate a launch with so many CTAs on an SM at once; None if no CTA was recorded."""
     launch, recorder = sample.launch, sample.recorder
     known = parameters_of(launch.target)
-    traces = [trace for trace in recorder.ctas.values() if trace.warps and all(warp.nodes for warp in trace.warps.values())]
-    if not traces or not resident:
+    clusters = recorder.clusters()
+    if not clusters or not resident:
         return None
-    ran = max(launch.done_ctas, 1)
-    whole = sample.table.sum(axis=0) * (sample.grid / ran)
-    count = dict(zip(_NAMES, whole.tolist(), strict=True))
-    sms = launch.device.sms
-    moved = count["global_least"] * 32 + count["bytes_to_shared"] - count["multicast_saved"] + count["bytes_from_shared"]
-    held = min(moved, sample.bytes_held)
-    written = _written(sample) * (sample.grid / ran) / moved if moved else 0.0
-    dram_bytes = 1.0 / ((1.0 - written) / known.dram_bytes + written / known.dram_write_bytes)
-    used = min(sms, sample.grid)
-    at_once = held / sample.grid * min(resident * used, sample.grid)
-    again = min(max(at_once / known.l2_size - 1.0, 0.0), 1.0) * min(moved - held, held / 2)
-    from_dram = 0.0 if held < known.l2_size else held + again
-    share = from_dram / moved if moved else 0.0
-    needed = max(1.0 / known.l2_bytes, share * used / dram_bytes, held / moved * used / known.l2_total if moved else 0.0)
-    traffic = 1.0 / needed
-    latency = known.l2_latency + share * (known.dram_latency - known.l2_latency)
+    size = len(clusters[0])
+    ctas = ceil(sample.grid / size / max(launch.device.sms // size, 1))
+    traffic = traffic_of(sample, known, resident, ctas)
     nodes = {node.start: node.stop for node in Nodes(launch.program).nodes}
     costs = costs_of(launch.program, sample.table, recorder.products, known)
-    ctas = ceil(sample.grid / sms)
-    size = sum(nodes.get(first, first + 1) - first for warp in traces[0].warps.values() for part in warp.nodes for first in part.tolist())
-    most = max(2 * resident, MOST_REPLAYED // max(size, 1))
+    instructions = sum(nodes.get(first, first + 1) - first for trace in clusters[0] for first in trace.nodes())
+    most = max(2 * resident, MOST_REPLAYED // max(instructions, 1))
     replayed = min(ctas, most)
-    replay = Replay(costs, nodes, known, traffic, latency)
-    end = replay.run([traces[i % len(traces)] for i in range(replayed)], min(resident, ctas), shown=2)
+    replay = Replay(costs, nodes, known, traffic.rate, traffic.latency, sample.extents)
+    end = replay.run([clusters[i % len(clusters)] for i in range(replayed)], min(resident, ctas), shown=2)
     cycles = end
     if ctas > replayed:
         ends = sorted(replay.ends)
         middle = len(ends) // 2
         cycles += (ctas - replayed) * (ends[-1] - ends[middle - 1]) / (len(ends) - middle)
+    cycles += known.launch
     end = max(end, 1.0)
-    occupied = {name: min(busy / end, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
-    warps = sum(len(trace.warps) for trace in traces) / len(traces) * replayed
-    lifetime = max(end * warps * min(resident, ctas) / max(replayed, 1), 1.0)
+    occupied = {name: min(busy / end / size, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
+    lifetime = max(end * replay.warps * min(resident, ctas) / max(replayed, 1), 1.0)
     waits = {reason: time / lifetime for reason, time in sorted(replay.stalls.items(), key=lambda item: -item[1])}
-    roofline = {
-        "tensor core": count["tensor_operations"] / known.tensor_operations / sms,
-        "DRAM": from_dram / dram_bytes,
-        "L2": max(moved / known.l2_bytes / sms, held / known.l2_total),
-    }
+    position = Position(_tensor_uses(sample, known), cycles, traffic.from_dram, traffic.moved, traffic.dram_rate, traffic.l2_rate)
     waits_of = {op: time / lifetime for op, time in replay.waits.items()}
-    limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(share))
+    limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(traffic.from_dram))
     return Estimate(
-        cycles + known.launch,
+        cycles,
         limiter,
         occupied,
         waits,
@@ -164,19 +144,23 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
         resident,
         replayed,
         ctas,
-        roofline,
+        position,
         known,
         tuple(replay.spans),
         critical_path(replay.last),
+        tuple(replay.touches),
+        tuple(replay.shown_ends),
     )
 
 
-def _written(sample: Sample) -> int:
-    """Bytes of global memory that the CTAs that ran have written."""
-    natives = sample.launch.program.natives
-    stores = [index for index, native in natives.items() if isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)]
-    sectors = sample.table[stores, _NAMES.index("global_least")].sum()
-    return int(sectors) * 32 + int(sample.table[:, _NAMES.index("bytes_from_shared")].sum())
+def _tensor_uses(sample: Sample, known: Parameters) -> tuple[TensorUse, ...]:
+    """The products of the whole grid by their rates."""
+    operations: defaultdict[Rate, float] = defaultdict(float)
+    for op, work in sample.recorder.products.items():
+        operations[work.rate] += float(sample.table[op, _NAMES.index("tensor_operations")])
+    whole = sample.grid / max(sample.launch.done_ctas, 1)
+    sms = sample.launch.device.sms
+    return tuple(TensorUse(str(rate), number * whole, known.peak(rate) * sms) for rate, number in operations.items())
 
 
 def _limiter(occupied: dict[str, float], waits: dict[str, float], starts: float, dram: bool) -> str:

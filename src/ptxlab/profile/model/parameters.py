@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ptxlab.isa.pipes import Pipe
+from ptxlab.isa.tiles import Rate
 
 __all__ = ["TARGETS", "Parameters", "parameters_of"]
 
@@ -22,7 +23,7 @@ def _known(source: str, value: float) -> Any:
     return field(default=value, metadata={"source": source})
 
 
-def _by_pipe(source: str, values: Mapping[Pipe, float]) -> Any:
+def _table(source: str, values: Mapping[Any, float]) -> Any:
     return field(default_factory=lambda: values, metadata={"source": source})
 
 
@@ -70,14 +71,30 @@ _LATENCIES = MappingProxyType(
 )
 
 
+_PEAKS_HOPPER = MappingProxyType({"f64": 256.0, "tf32": 2048.0, "f16": 4096.0, "f8": 8192.0, "int8": 8192.0})
+_PEAKS_BLACKWELL = MappingProxyType({"f64": 128.0, "tf32": 4096.0, "f16": 8192.0, "f8": 16384.0, "f4": 32768.0, "int8": 16384.0})
+_PEAKS_BLACKWELL_ULTRA = MappingProxyType({**_PEAKS_BLACKWELL, "f64": 4.4, "f4": 49152.0, "int8": 512.0})
+_PEAK_SOURCES = {
+    "sm_90a": "NVIDIA H200 Tensor Core GPU datasheet: dense peaks of 67 (f64), 495 (tf32), 989 (f16) and 1,979 (8 bits) T/s, by 132 SMs "
+    f"and 1.83 GHz (1.98 for f64), rounded to a power of two; tf32, f16, f8 and int8 equal the {_MICRO}",
+    "sm_100a": "NVIDIA's peaks of HGX B200, dense: 37 T/s (f64), 1.1 P/s (tf32), 2.25 P/s (f16), 4.5 P/s (8 bits), 9 P/s (f4), by 148 "
+    "SMs and 1.85 GHz, rounded to a power of two (as listed in https://verda.com/blog/gb300-nvl72-architecture; f64 in "
+    "https://glennklockwood.com/garden/processors/B300)",
+    "sm_103a": "NVIDIA's peaks of HGX B300, dense: 1.25 T/s (f64), 1.1 P/s (tf32), 2.25 P/s (f16), 4.5 P/s (f8), 0.15 P/s (int8), 14 P/s "
+    "(f4), by 148 SMs and 1.92 GHz, rounded (as listed in https://verda.com/blog/gb300-nvl72-architecture; f64 in "
+    "https://glennklockwood.com/garden/processors/B300)",
+}
+"""Of `Parameters.tensor_peaks`, by target."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """The parameters of a target. Cycles are those of an SM."""
 
     target: str
-    costs: Mapping[Pipe, float] = _by_pipe(_MICRO_PIPES, _COSTS)
+    costs: Mapping[Pipe, float] = _table(_MICRO_PIPES, _COSTS)
     """Cycles for which an instruction of a warp occupies its pipe in one of the four sub-partitions."""
-    latencies: Mapping[Pipe, float] = _by_pipe(_MICRO_PIPES, _LATENCIES)
+    latencies: Mapping[Pipe, float] = _table(_MICRO_PIPES, _LATENCIES)
     """Cycles until an instruction that depends on it can issue."""
     clock: float = _known("ncu on an H200: cycles by duration of kernels that are bound by memory", 1.98)
     """Cycles in a nanosecond."""
@@ -101,6 +118,10 @@ class Parameters:
     copy_bytes: float = _known(_MICRO, 109.0)
     """Of bulk copies in a cycle, for one SM alone."""
     barrier: float = _known(_MICRO, 14.0)
+    cluster_barrier: float = _known(f"{_MICRO}: cluster.barrier", 349.0)
+    """From the last arrival at the barrier of a cluster of two to the end of the wait."""
+    remote_latency: float = _known(f"{_MICRO}: half of what ld.dsmem takes longer than a load of the CTA's own shared memory", 83.0)
+    """Until an arrival is seen in another CTA of the cluster."""
     mbarrier: float = _known(_MICRO, 25.0)
     wgmma_latency: float = _known(_MICRO, 50.0)
     """From the issue of a wgmma to its wait, without the product itself."""
@@ -112,26 +133,34 @@ class Parameters:
     """Wavefronts of cp.async, by those of its words in shared memory."""
     l2_total: float = _known(_KERNELS, 3600.0)
     """Different bytes that L2 gives to all SMs in a cycle; SMs that want the same bytes share them."""
-    tensor_operations: float = _known(_MICRO, 4096.0)
-    """Multiplications and additions of 16-bit floats in a cycle of an SM; other types by the bits of their operands."""
+    tensor_peaks: Mapping[str, float] = _table("", _PEAKS_HOPPER)
+    """Multiplications and additions of dense products in a cycle of an SM, by `ptxlab.isa.tiles.Rate.types`."""
+
+    def peak(self, rate: Rate) -> float:
+        """Operations in a cycle of an SM, of a sparse product as if it were dense; types that are not listed are as fast as ``int8``."""
+        return self.tensor_peaks.get(rate.types, self.tensor_peaks["int8"]) * (2 if rate.sparse else 1)
 
     def source(self, name: str) -> str:
         """Where a parameter comes from."""
+        if name == "tensor_peaks":
+            return _PEAK_SOURCES[self.target]
+        if name == "l2_size" and self.target != "sm_90a":
+            return "assumed: 126 MB, of which as large a part is kept as on an H200"
         found = type(self).__dataclass_fields__[name].metadata.get("source", "")
         return f"{_CARRIED}; {found}" if self.target != "sm_90a" and name not in _OWN else _PUBLISHED if self.target != "sm_90a" else found
 
 
-_OWN = ("clock", "dram_bytes", "dram_write_bytes", "tensor_operations")
+_OWN = ("clock", "dram_bytes", "dram_write_bytes")
 """The parameters of targets without measurements that are published."""
 _HOPPER = Parameters("sm_90a")
+_BLACKWELL = replace(_HOPPER, target="sm_100a", clock=1.85, l2_size=95e6, tensor_peaks=_PEAKS_BLACKWELL)
+_ULTRA = replace(_BLACKWELL, target="sm_103a", clock=1.92, tensor_peaks=_PEAKS_BLACKWELL_ULTRA)
 TARGETS = {
-    "sm_90a": _HOPPER,
-    "sm_100a": replace(
-        _HOPPER, target="sm_100a", clock=1.85, dram_bytes=8000 / 1.85, dram_write_bytes=8000 / 1.85, tensor_operations=8192.0, l2_size=100e6
-    ),
-    "sm_103a": replace(
-        _HOPPER, target="sm_103a", clock=1.92, dram_bytes=8000 / 1.92, dram_write_bytes=8000 / 1.92, tensor_operations=8192.0, l2_size=100e6
-    ),
+    known.target: known
+    for known in (
+        _HOPPER,
+        *(replace(known, dram_bytes=8000 / known.clock, dram_write_bytes=8000 / known.clock) for known in (_BLACKWELL, _ULTRA)),
+    )
 }
 """By the simulated architecture. Those of Blackwell are published rates, and for the rest what an H200 shows."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,18 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Word
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.effects import Asynchronous, CtaBarrier, Unit
-from ptxlab.machine.schedule.barriers import ClusterBarrier, NamedBarrier
+from ptxlab.isa.tiles import Product, Rate
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.native import address_of
+from ptxlab.profile.model.memory import TENSOR, Extent, extents_of
 
 if TYPE_CHECKING:
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["CtaTrace", "Operation", "TraceRecorder", "WarpTrace"]
+__all__ = ["Arrival", "CtaTrace", "Operation", "TraceRecorder", "WarpTrace", "Work"]
 
 MOST_CTAS = 4
 MOST_NODES = 200_000
@@ -31,15 +35,40 @@ _CAPACITY = 1 << 17
 
 Place: TypeAlias = tuple[int, int]
 """A warp, and a position in its trace."""
+Arrival: TypeAlias = tuple[int | None, Hashable]
+"""The CTA whose mbarrier it is, None for other barriers, and the phase."""
+
+
+class Work(NamedTuple):
+    """A product of matrices: m, n and k, and by what tensor cores are fast."""
+
+    shape: tuple[int, int, int]
+    rate: Rate
+
+    @classmethod
+    def of(cls, product: Product) -> Work:
+        """That of a product that an observer sees."""
+        return cls((product.m, product.n, product.k), product.rate)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions, as if a sparse product were dense."""
+        return 2 * prod(self.shape)
 
 
 @dataclass(slots=True)
 class Operation:
-    """An asynchronous operation: its unit, the bytes that it copies, and the shape of its product."""
+    """An asynchronous operation.
+
+    ``copied``: bytes that it moves to or from L2; ``work``: its product; ``ranks``: the CTAs of the cluster whose memory it accesses, or
+    whose tensor cores it uses; ``extents``: what it accesses there.
+    """
 
     unit: Unit
-    copied: int = 0
-    shape: tuple[int, int, int] | None = None
+    copied: int
+    work: Work | None
+    ranks: tuple[int, ...]
+    extents: tuple[tuple[int, Extent], ...]
 
 
 @dataclass(slots=True)
@@ -54,17 +83,29 @@ class WarpTrace:
 class CtaTrace:
     """The traces of the warps of a CTA, by their numbers.
 
-    ``arrivals``: by place and by operation, the phases of barriers that it arrives at; ``waits``: the phases that a place waits for;
-    ``expected``: how many arrivals complete a phase.
+    ``arrivals``, ``completions``: by place and by operation, the phases of barriers that it arrives at; ``waits``: the phases that a place
+    waits for; ``expected``: how many of its arrivals complete a phase; ``together``: the phases of the cluster's barrier; ``columns``:
+    those that a place allocates (a write) or frees.
     """
 
     warps: dict[int, WarpTrace] = field(default_factory=dict)
     operations: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     issued: list[Operation] = field(default_factory=list)
-    arrivals: dict[Place, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
-    completions: dict[int, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
+    arrivals: dict[Place, list[Arrival]] = field(default_factory=lambda: defaultdict(list))
+    completions: dict[int, list[Arrival]] = field(default_factory=lambda: defaultdict(list))
     waits: dict[Place, Hashable] = field(default_factory=dict)
     expected: dict[Hashable, int] = field(default_factory=lambda: defaultdict(int))
+    together: set[Hashable] = field(default_factory=set)
+    columns: dict[Place, Extent] = field(default_factory=dict)
+
+    def nodes(self) -> list[int]:
+        """The first ops of all nodes that its warps have executed."""
+        return [first for warp in self.warps.values() for part in warp.nodes for first in part.tolist()]
+
+    @property
+    def complete(self) -> bool:
+        """Whether each of its warps has executed something."""
+        return bool(self.warps) and all(warp.nodes for warp in self.warps.values())
 
 
 class TraceRecorder:
@@ -73,17 +114,24 @@ class TraceRecorder:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.ctas: dict[CtaState, CtaTrace] = {}
-        self.products: dict[int, tuple[int, int, int]] = {}
-        """By instruction: the shape of its last product."""
+        self.products: dict[int, Work] = {}
+        """By instruction: its last product."""
         self._buffers: dict[int, NDArray[np.int32]] = {}
         self._nodes = 0
         self._numbers: dict[AsyncOperation, tuple[CtaTrace, int]] = {}
+
+    def clusters(self) -> list[tuple[CtaTrace, ...]]:
+        """The CTAs of each recorded cluster by rank, if all of them are complete."""
+        groups = dict.fromkeys(cta.group for cta in self.ctas)
+        found = [tuple(self.ctas[cta] for cta in group.ctas if cta in self.ctas) for group in groups]
+        return [traces for traces in found if len(traces) == self.launch.cluster_size and all(trace.complete for trace in traces)]
 
     def fill(self, warp: Warp) -> None:
         """Have a warp of the first CTAs note what it executes."""
         trace = self.ctas.get(warp.cta)
         if trace is None:
-            if len(self.ctas) >= MOST_CTAS or self._nodes >= MOST_NODES:
+            known = any(other in self.ctas for other in warp.cta.cluster)
+            if not known and (len(self.ctas) >= MOST_CTAS or self._nodes >= MOST_NODES):
                 return
             trace = self.ctas[warp.cta] = CtaTrace()
         trace.warps[warp.warp_id] = WarpTrace()
@@ -119,40 +167,63 @@ class TraceRecorder:
         """An asynchronous operation begins, which copies so many bytes."""
         found = self._place(self.launch.scheduler.current)
         effects = operation.op.effects
-        shape = None
+        work = None
         if operation.details is not None:
-            product = operation.details()
-            shape = self.products[operation.op.index] = product.m, product.n, product.k
+            work = self.products[operation.op.index] = Work.of(operation.details())
         if found is None:
             return
         trace, place = found
         unit = effects.unit if isinstance(effects, Asynchronous) else Unit.TENSOR_CORE
         self._numbers[operation] = trace, len(trace.issued)
         trace.operations[place].append(len(trace.issued))
-        trace.issued.append(Operation(unit, copied, shape))
+        accesses = () if operation.accesses is None else tuple(operation.accesses())
+        extents = tuple((cta.rank, extent) for cta in operation.cta.cluster for extent in extents_of(accesses, cta))
+        ranks = tuple(dict.fromkeys(rank for rank, _ in extents))
+        trace.issued.append(Operation(unit, copied, work, ranks, extents))
+
+    def has_columns(self, warp: Warp, allocation: tuple[int, int], allocated: bool) -> None:
+        """A warp has allocated, or freed, columns of tensor memory: the first one and their number."""
+        found = self._place(warp)
+        if found is not None:
+            trace, place = found
+            first, number = allocation
+            trace.columns[place] = Extent(TENSOR, first, first + number, allocated)
+
+    def multiplied(self, op: Op, product: Product) -> None:
+        """An mma of one warp has computed a product."""
+        self.products[op.index] = Work.of(product)
 
     def arrived(self, barrier: Any) -> None:
         """A warp, or an operation, arrives at the phase of a barrier."""
         scheduler = self.launch.scheduler
+        rank = barrier.rank if isinstance(barrier, MbarrierState) else None
         phase = (barrier, barrier.generation if isinstance(barrier, NamedBarrier) else barrier.phase)
         if scheduler.performing is not None:
             known = self._numbers.get(scheduler.performing)
             if known is not None:
                 trace, number = known
-                trace.completions[number].append(phase)
+                trace.completions[number].append((rank, phase))
                 trace.expected[phase] += 1
             return
         found = self._place(scheduler.current)
         if found is None:
             return
         trace, place = found
-        trace.arrivals[place].append(phase)
+        trace.arrivals[place].append((rank, phase))
         trace.expected[phase] += 1
         warp = scheduler.current
         assert warp is not None
         effects = warp.op.effects
         if isinstance(effects, CtaBarrier) and effects.waits and not isinstance(barrier, ClusterBarrier):
             trace.waits[place] = phase
+
+    def met(self, warp: Warp) -> None:
+        """A warp goes on because all threads of its cluster have arrived at the barrier of the cluster."""
+        found = self._place(warp)
+        if found is not None:
+            trace, place = found
+            phase = trace.waits[place] = warp.cta.group.barrier, warp.cta.group.barrier.phase - 1
+            trace.together.add(phase)
 
     def acquired(self, barrier: Any) -> None:
         """A warp goes on because the last phase of an mbarrier is complete."""

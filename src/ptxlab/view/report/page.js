@@ -10,7 +10,8 @@ const short = (n) => n < 1 && n > 0 ? (100 * n).toFixed(1) + " %" : n < 1e5 ? St
 
 // ------------------------------------------------------------------------------------------------------------- launches
 const NOTHING = { kernel: "no launch", target: "no target", words: [], findings: [], cycles: 0, clock: 1, roofline: [], columns: [],
-  ptx: [], source: [], tracks: [], kinds: [], spans: [] };
+  arrays: [], ptx: [], source: [], tracks: [], kinds: [], spans: [],
+  memory: { rows: [], units: [], sizes: [], kinds: [], held: [] } };
 const chosen = Number(location.hash.slice(1)) || 0;
 const DATA = LAUNCHES[chosen] || LAUNCHES[0] || NOTHING;
 LAUNCHES.forEach((launch, at) => {
@@ -23,6 +24,11 @@ get("launches").addEventListener("change", (event) => { location.hash = event.ta
 get("kernel").textContent = `${DATA.kernel} for ${DATA.target}`;
 for (const line of DATA.words) add(get("words"), "li", line);
 for (const line of DATA.findings.length ? DATA.findings : ["none"]) add(get("findings"), "li", line);
+DATA.arrays.forEach((cells, at) => {
+  const row = add(get("arrays"), "tr");
+  cells.forEach((cell, column) => add(row, at ? "td" : "th", cell, at && column ? "number" : ""));
+});
+get("memory").hidden = !DATA.arrays.length;
 const most = Math.max(DATA.cycles, 1, ...DATA.roofline.map(([, cycles]) => cycles));
 for (const [name, cycles] of [...DATA.roofline, ["estimate", DATA.cycles]]) {
   const row = add(get("bars"), "div", undefined, "bar");
@@ -86,27 +92,39 @@ get("search").addEventListener("input", search);
 const canvas = get("timeline"), pen = canvas.getContext("2d");
 const end = DATA.spans.reduce((last, span) => Math.max(last, span[4]), 1);
 const colours = ["#4c8bc9", "#d0803c", "#9b5fb5", "#c9504c", "#5a9e57", "#7c8894", "#b8a13a", "#3fa3a0"];
-DATA.kinds.forEach((kind, at) => {
-  const box = add(get("legend"), "span", kind, "kind");
-  box.style.borderColor = colours[at % colours.length];
-});
+function legend(parent, kinds) {
+  kinds.forEach((kind, at) => { add(parent, "span", kind, "kind").style.borderColor = colours[at % colours.length]; });
+}
+legend(get("legend"), DATA.kinds);
 const by_track = DATA.tracks.map(() => []);
 for (const span of DATA.spans) by_track[span[0]].push(span);
 for (const spans of by_track) spans.sort((a, b) => a[3] - b[3]);
 const view = { from: 0, to: end };
-const LABEL = 130, ROW = 18;
+const LABEL = 130, ROW = 18, PLACE = 110;
 canvas.style.height = `${Math.max(80, ROW * DATA.tracks.length + 24)}px`;
-function draw() {
+function prepare(canvas, pen) {
   const scale = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
   canvas.width = width * scale;
   canvas.height = height * scale;
   pen.setTransform(scale, 0, 0, scale, 0, 0);
-  const style = getComputedStyle(document.documentElement);
   pen.font = "11px system-ui, sans-serif";
-  const x = (time) => LABEL + (width - LABEL) * (time - view.from) / (view.to - view.from);
+  const style = getComputedStyle(document.documentElement);
+  return { width, height, colour: (name) => style.getPropertyValue(name), x: (time) => LABEL + (width - LABEL) * (time - view.from) / (view.to - view.from) };
+}
+function axis(pen, { width, height, colour, x }) {
+  pen.fillStyle = colour("--dim");
+  for (let i = 0; i <= 4; i++) {
+    const time = view.from + (view.to - view.from) * i / 4;
+    pen.textAlign = i === 4 ? "right" : "left";
+    pen.fillText(`${(time / DATA.clock).toFixed(0)} ns`, Math.min(x(time) + 2, width - 2), height - 6);
+  }
+  pen.textAlign = "left";
+}
+function draw() {
+  const frame = prepare(canvas, pen), { width, colour, x } = frame;
   by_track.forEach((spans, track) => {
     const y = ROW * track;
-    pen.fillStyle = style.getPropertyValue("--text");
+    pen.fillStyle = colour("--text");
     pen.fillText(DATA.tracks[track], 6, y + 13);
     let at = first_after(spans, view.from), last = -1;
     for (; at < spans.length && spans[at][3] <= view.to; at++) {
@@ -118,14 +136,9 @@ function draw() {
       last = right;
     }
   });
-  pen.fillStyle = style.getPropertyValue("--dim");
-  for (let i = 0; i <= 4; i++) {
-    const time = view.from + (view.to - view.from) * i / 4;
-    pen.textAlign = i === 4 ? "right" : "left";
-    pen.fillText(`${(time / DATA.clock).toFixed(0)} ns`, Math.min(x(time) + 2, width - 2), height - 6);
-  }
-  pen.textAlign = "left";
+  axis(pen, frame);
   get("window").textContent = `${Math.round(view.from)} to ${Math.round(view.to)} cycles`;
+  draw_places();
 }
 function first_after(spans, time) {
   let low = 0, high = spans.length;
@@ -135,40 +148,94 @@ function first_after(spans, time) {
   }
   return low;
 }
-function under(event) {
+function time_under(canvas, event) {
   const box = canvas.getBoundingClientRect();
-  const time = view.from + (view.to - view.from) * (event.clientX - box.left - LABEL) / (box.width - LABEL);
-  const spans = by_track[Math.floor((event.clientY - box.top) / ROW)] || [];
-  const found = spans[first_after(spans, time)];
-  return { time, span: found && found[3] <= time ? found : null };
+  return view.from + (view.to - view.from) * (event.clientX - box.left - LABEL) / (box.width - LABEL);
 }
-canvas.addEventListener("wheel", (event) => {
-  event.preventDefault();
-  const { time } = under(event), factor = event.deltaY > 0 ? 1.25 : 0.8;
-  view.from = Math.max(0, time - (time - view.from) * factor);
-  view.to = Math.min(end, Math.max(time + (view.to - time) * factor, view.from + 1));
-  draw();
-}, { passive: false });
+function under(event) {
+  const time = time_under(canvas, event);
+  const spans = by_track[Math.floor((event.clientY - canvas.getBoundingClientRect().top) / ROW)] || [];
+  const found = spans[first_after(spans, time)];
+  return found && found[3] <= time ? found : null;
+}
+
+// --------------------------------------------------------------------------------------------------------------- memory
+const MEMORY = DATA.memory, places = get("places"), brush = places.getContext("2d");
+const by_place = MEMORY.rows.map(() => []);
+for (const span of MEMORY.held) by_place[span[0]].push(span);
+get("held").hidden = !MEMORY.rows.length;
+legend(get("held-legend"), MEMORY.kinds);
+places.style.height = `${PLACE * MEMORY.rows.length + 24}px`;
+function draw_places() {
+  if (!MEMORY.rows.length) return;
+  const frame = prepare(places, brush), { width, colour, x } = frame;
+  by_place.forEach((spans, row) => {
+    const top = PLACE * row + 4, high = PLACE - 12, size = MEMORY.sizes[row];
+    brush.fillStyle = colour("--text");
+    brush.fillText(MEMORY.rows[row], 6, top + 13);
+    brush.fillStyle = colour("--dim");
+    brush.fillText(`${size.toLocaleString("en")} ${MEMORY.units[row]}`, 6, top + 28);
+    brush.strokeStyle = colour("--line");
+    brush.strokeRect(LABEL + 0.5, top + 0.5, width - LABEL - 1, high - 1);
+    for (const [, first, stop, kind, , begin, written, until] of spans) {
+      if (until < view.from || begin > view.to) continue;
+      const y = top + high * first / size, tall = Math.max(high * (stop - first) / size, 1);
+      brush.fillStyle = colours[kind % colours.length];
+      for (const [from, to, alpha] of [[begin, Math.min(written, until), 0.35], [written, until, 0.85]]) {
+        const left = Math.max(x(from), LABEL), right = Math.min(Math.max(x(to), left + 0.5), width);
+        brush.globalAlpha = alpha;
+        if (to > from && right > left) brush.fillRect(left, y, right - left, Math.max(tall - 0.5, 0.5));
+      }
+      brush.globalAlpha = 1;
+    }
+  });
+  axis(brush, frame);
+}
+function held_under(event) {
+  const time = time_under(places, event), y = event.clientY - places.getBoundingClientRect().top;
+  const row = Math.floor(y / PLACE), at = (y - PLACE * row - 4) / (PLACE - 12) * MEMORY.sizes[row];
+  const found = (by_place[row] || []).filter(([, first, stop, , , begin, , until]) => first <= at && at < stop && begin <= time && time <= until);
+  return found[found.length - 1] || null;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- mouse
 let held = null;
-canvas.addEventListener("pointerdown", (event) => { held = { x: event.clientX, from: view.from, to: view.to, moved: false }; });
-window.addEventListener("pointerup", (event) => {
-  if (held && !held.moved && event.target === canvas) {
-    const { span } = under(event), line = span && DATA.ptx.find((each) => each.line === span[2]);
-    if (line) select("ptx", line);
-  }
-  held = null;
-});
-canvas.addEventListener("pointermove", (event) => {
-  if (held && Math.abs(event.clientX - held.x) > 2) {
-    const by = (held.to - held.from) * (held.x - event.clientX) / (canvas.clientWidth - LABEL);
-    const shift = Math.min(Math.max(by, -held.from), end - held.to);
-    Object.assign(view, { from: held.from + shift, to: held.to + shift });
-    held.moved = true;
+function listen(canvas, line_under, say) {
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const time = time_under(canvas, event), factor = event.deltaY > 0 ? 1.25 : 0.8;
+    view.from = Math.max(0, time - (time - view.from) * factor);
+    view.to = Math.min(end, Math.max(time + (view.to - time) * factor, view.from + 1));
     draw();
-    return;
-  }
-  const { span } = under(event);
+  }, { passive: false });
+  canvas.addEventListener("pointerdown", (event) => { held = { canvas, x: event.clientX, from: view.from, to: view.to, moved: false }; });
+  window.addEventListener("pointerup", (event) => {
+    if (held && held.canvas === canvas && !held.moved && event.target === canvas) {
+      const number = line_under(event), line = number && DATA.ptx.find((each) => each.line === number);
+      if (line) select("ptx", line);
+    }
+    if (held && held.canvas === canvas) held = null;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (held && held.canvas === canvas && Math.abs(event.clientX - held.x) > 2) {
+      const by = (held.to - held.from) * (held.x - event.clientX) / (canvas.clientWidth - LABEL);
+      const shift = Math.min(Math.max(by, -held.from), end - held.to);
+      Object.assign(view, { from: held.from + shift, to: held.to + shift });
+      held.moved = true;
+      draw();
+      return;
+    }
+    say(event);
+  });
+}
+listen(canvas, (event) => (under(event) || [])[2], (event) => {
+  const span = under(event);
   get("hover").textContent = span ? `${DATA.tracks[span[0]]}: ${DATA.kinds[span[1]]}, line ${span[2]}, ${Math.round(span[4] - span[3])} cycles` : "";
+});
+listen(places, (event) => (held_under(event) || [])[4], (event) => {
+  const span = held_under(event);
+  get("held-hover").textContent = span ? `${MEMORY.rows[span[0]]}: ${MEMORY.units[span[0]]} ${span[1]} to ${span[2] - 1}, ${MEMORY.kinds[span[3]]}, ` +
+    `line ${span[4]}, written from ${Math.round(span[5])} to ${Math.round(span[6])}, held until ${Math.round(span[7])} cycles` : "";
 });
 get("whole").addEventListener("click", () => { Object.assign(view, { from: 0, to: end }); draw(); });
 get("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); draw(); });

@@ -250,10 +250,11 @@ class Clocks:
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
-        agent.main.clock += 1
+        main, row = agent.main, agent.execution
+        main.clock = clock = main.clock + 1
+        number = main.number
         # The early component counts program order alone: what the warp has executed, even if other warps may not rely on its accesses.
-        row, number = agent.execution, agent.main.number
-        row[number] = row[number + 1] = agent.tensor[number + 1] = agent.main.clock  # relaxed arrivals carry the row of tcgen05 alone
+        row[number] = row[number + 1] = agent.tensor[number + 1] = clock  # relaxed arrivals carry the row of tcgen05 alone
 
     def advance(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
         """Order a slot's accesses up to a clock before what the warp does next."""

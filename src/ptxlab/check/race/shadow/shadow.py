@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,16 +28,50 @@ _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
 
 
+_EXPORTS = "drain", "ranges"
+_QUICK_ROWS = 1 << 18
+"""Rows that functions without optimisation record before optimised ones are compiled, which takes about as long."""
+_ROWS_OF_ACCESS = 8
+"""As many rows take as long as an access of an asynchronous operation."""
+
+
+def _request(opt: int) -> tuple[object, ...]:
+    return "shadow", opt
+
+
 @cache
-def shadow_functions() -> tuple[Any, Any]:
+def shadow_functions(opt: int = 2) -> tuple[Any, Any]:
     """``drain`` and ``ranges``, compiled or from the cache."""
-    module = Module()
-    emit_shadow(module)
-    emit_drain(module)
-    library = native.compile_ir(module.text(), ["drain", "ranges"], opt=2)
+    library = native.compile_or_load(_request(opt), _EXPORTS, _ir, opt=opt)
     word, pointer = ctypes.c_int64, ctypes.c_void_p
     drain = library.function("drain", word, pointer, pointer, word, word)
     return drain, library.function("ranges", None, pointer, pointer, pointer, word, word, word, word)
+
+
+def _ir() -> str:
+    module = Module()
+    emit_shadow(module)
+    emit_drain(module)
+    return module.text()
+
+
+class _Functions:
+    """The functions of a process: what compiles quickly, unless the cache has the optimised ones, until it has recorded many rows."""
+
+    def __init__(self) -> None:
+        is_kept = native.OBJECTS.read(native.object_key(*_request(2))) is not None
+        self.drain, self.ranges = shadow_functions(2 if is_kept else 0)
+        self.quick_rows = sys.maxsize if is_kept else _QUICK_ROWS
+
+    def count(self, rows: int) -> None:
+        """Count what is recorded; use the optimised functions from now on if it is much."""
+        self.quick_rows -= rows
+        if self.quick_rows < 0:
+            self.drain, self.ranges = shadow_functions()
+            self.quick_rows = sys.maxsize
+
+
+_functions = cache(_Functions)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +106,7 @@ class Shadow:
     """
 
     def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
-        self._drain, self._ranges = shadow_functions()
+        self._functions = _functions()
         self.state: NDArray[np.uint64] = np.zeros(StateWord.END, np.uint64)
         self.words = self.state.data.cast("B").cast("q")
         self._keep = ops, rules
@@ -153,14 +188,18 @@ class Shadow:
         """Record the accesses of rows at a host address, in order; return the index of a row that Python handles, or ``count``."""
         if self._dirty:
             self._tabulate()
-        at: int = self._drain(self._address, rows, first, count)
+        functions = self._functions
+        functions.count(count - first)
+        at: int = functions.drain(self._address, rows, first, count)
         return at
 
     def access(self, access: MemoryAccess, who: int, what: int) -> None:
         """Record one access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
         if self._dirty:
             self._tabulate()
-        self._ranges(self._address, *access.where, who, what)
+        functions = self._functions
+        functions.count(_ROWS_OF_ACCESS)
+        functions.ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:
         """The bytes that one lane of an instruction accesses, 0 if its rows do not tell."""

@@ -26,7 +26,7 @@ from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, stored_bits, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.warp.warp import lanes_of
-from ptxlab.native import address_of
+from ptxlab.native import address_of, callback_address
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -90,7 +90,7 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
         self._performing: tuple[Op, set[int]] | None = None
         """The operation that performs, and the origins of the undefined bits that it reads."""
         self._callback = _CALLBACK(self._called)
-        self._address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._address = callback_address(self._callback)
 
     def device_memory(self) -> Iterator[tuple[Allocation, NDArray[np.uint8], ByteOrigins]]:
         """The device memory that later launches read, with its undefined bits."""

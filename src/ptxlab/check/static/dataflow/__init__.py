@@ -3,6 +3,7 @@
 `analyse` gives the findings of one lowered kernel. Nothing is executed; what is not known is not reported.
 """
 
+from ptxlab.check.static.dataflow._kernel import Report
 from ptxlab.check.static.dataflow.analyse import analyse
 
-__all__ = ["analyse"]
+__all__ = ["Report", "analyse"]

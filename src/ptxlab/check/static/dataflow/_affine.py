@@ -10,20 +10,28 @@ from numpy.typing import NDArray
 from ptxlab.check.static.dataflow._values import Symbol
 from ptxlab.engine.reference import NumpyVocabulary
 
-__all__ = ["Affine", "Opaque", "Sum"]
+__all__ = ["Affine", "Multiple", "Opaque", "Sum"]
 
 
 class Opaque(Exception):
     """The result is no symbol plus an offset.
 
-    ``limits`` are the threads in which a predicate may hold, or may not hold if it is ``inverted``; ``options`` what the result may be.
+    ``limits`` are the threads in which a predicate may hold, or may not hold if it is ``inverted``; ``options`` what the result may be;
+    ``low`` its low bits, and how many of them are known.
     """
 
-    def __init__(self, limits: NDArray[np.bool_] | None = None, options: tuple[Any, ...] = (), inverted: bool = False) -> None:
+    def __init__(
+        self,
+        limits: NDArray[np.bool_] | None = None,
+        options: tuple[Any, ...] = (),
+        inverted: bool = False,
+        low: tuple[Any, int] | None = None,
+    ) -> None:
         super().__init__()
         self.limits = limits
         self.options = options
         self.inverted = inverted
+        self.low = low
 
 
 class Sum:
@@ -34,6 +42,16 @@ class Sum:
 
     def __init__(self, symbol: Symbol, offset: NDArray[Any]) -> None:
         self.symbol, self.offset = symbol, offset
+
+
+class Multiple:
+    """An unknown multiple of a power of two, whose exponent is ``zeros``."""
+
+    __slots__ = ("zeros",)
+    __array_ufunc__ = None
+
+    def __init__(self, zeros: int) -> None:
+        self.zeros = zeros
 
 
 class Affine(NumpyVocabulary):
@@ -79,6 +97,11 @@ class Affine(NumpyVocabulary):
             raise Opaque
         return Sum(a.symbol, a.offset - b) if isinstance(a, Sum) else a - b
 
+    def shl(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Sum) and not isinstance(b, Sum) and b.size == 1:
+            return Multiple(int(b.flat[0]))
+        return super().shl(a, b)
+
     def eq(self, a: Any, b: Any) -> Any:  # type: ignore[override]
         return self._compared(a, b, np.equal)
 
@@ -118,6 +141,8 @@ class Affine(NumpyVocabulary):
         raise Opaque
 
     def or_(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+        if isinstance(b, Multiple) and not isinstance(a, Sum | Multiple):
+            raise Opaque(low=(a & a.dtype.type((1 << b.zeros) - 1), b.zeros))
         if not isinstance(a, Sum) and not isinstance(b, Sum):
             return a | b
         for known, other in ((a, b), (b, a)):
@@ -132,6 +157,8 @@ class Affine(NumpyVocabulary):
         raise Opaque
 
     def select(self, condition: Any, a: Any, b: Any) -> Any:  # type: ignore[override]
+        if any(isinstance(each, Multiple) for each in (a, b)):
+            raise Opaque
         if not any(isinstance(each, Sum) for each in (condition, a, b)):
             return np.where(condition, a, b)
         if not isinstance(condition, Sum):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.check.static.dataflow._affine import Affine, Opaque, Sum
+from ptxlab.check.static.dataflow._affine import Affine, Multiple, Opaque, Sum
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Symbols, Value, constant
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
@@ -40,11 +40,15 @@ class _Result:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number."""
+    """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number.
+
+    ``written``: the positions of the registers that it writes among its results.
+    """
 
     specs: tuple[OperandSpec, ...]
     sources: list[tuple[Resolved | Value | None, int]] | None
     floating: bool
+    written: tuple[int, ...]
 
 
 class Evaluator:
@@ -59,6 +63,7 @@ class Evaluator:
         self._never_affine: set[Hashable] = set()
         self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
         self._unwritten: dict[int, Value] = {}
+        self._opaque_values: dict[Hashable, dict[int, Value]] = {}
 
     def unwritten(self, register: int) -> Value:
         """A register that nothing has written."""
@@ -151,10 +156,10 @@ class Evaluator:
             sources.append(value)
         if not plain:
             return self._opaque(op, sources, state)
-        pattern = (id(op.row), id(op.q), tuple([value is not None and value.symbol is not None for value in sources]))
+        pattern = (id(op.row), op.opcode, tuple([value is not None and value.symbol is not None for value in sources]))
         if True in pattern[2] and (plan.floating or pattern in self._never_affine):
             return self._opaque(op, sources, state)
-        key = (id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        key = (id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
         made = self._memory.get(key)
         if made is None:
             made = self._memory[key] = self._evaluate(op, plan.specs, sources, pattern) or ()
@@ -165,8 +170,9 @@ class Evaluator:
 
     def _plan(self, op: Op) -> _Plan:
         specs = operand_specs(op)
+        written = _written_parts(op, len(self.program.writes[op.index]))
         if len(specs) != len(op.operands):
-            return _Plan(specs, None, False)
+            return _Plan(specs, None, False, written)
         sources: list[tuple[Resolved | Value | None, int]] = []
         for operand, spec in zip(op.operands[op.row.outputs :], specs[op.row.outputs :], strict=True):
             bits = (spec.bits or 64) if spec.kind in ("scalar", "pair") else 0
@@ -176,7 +182,7 @@ class Evaluator:
             elif bits and isinstance(operand, Const | SymbolAddress):
                 known = self.operand(operand, {}, bits)
             sources.append((known, bits))
-        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs))
+        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs), written)
 
     def _destinations(self, op: Op, specs: tuple[OperandSpec, ...], made: tuple[Value, ...]) -> list[tuple[int, Value]]:
         found: list[tuple[int, Value]] = []
@@ -209,14 +215,19 @@ class Evaluator:
             with np.errstate(all="ignore"):
                 result = op.row.semantics(self.x, op.q, *given)
         except Opaque as opaque:
+            if opaque.low is not None:
+                return self._placed(op, specs, sources, *opaque.low)
             if opaque.limits is None:
                 if not opaque.options:
                     self._never_affine.add(pattern)
                     return None
                 return self._chosen(op, specs, sources, opaque)
-            key = ("limited", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+            key = ("limited", id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
             return (self._limited(key, sources, opaque),)
         except (TypeError, AttributeError):
+            self._never_affine.add(pattern)
+            return None
+        if isinstance(result, Multiple):
             self._never_affine.add(pattern)
             return None
         results = (result,) if outputs == 1 else result
@@ -233,11 +244,20 @@ class Evaluator:
 
     def _chosen(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], opaque: Opaque) -> tuple[Value, ...]:
         """A choice between values by a predicate that is not known."""
-        key = ("chosen", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        key = ("chosen", id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
         leaves, uniform, _ = _joined(sources)
         symbol = self.symbols.get(key, leaves, uniform)
         symbol.options = tuple(self._stored(each, specs[0].type, op.operands[0], "") for each in opaque.options)
         return (Value(symbol, 0),)
+
+    def _placed(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], low: Any, zeros: int) -> tuple[Value, ...]:
+        """A number whose high bits are not known."""
+        key = ("placed", id(op.row), op.opcode, *[None if value is None else value.key for value in sources])
+        leaves, uniform, root = _joined(sources)
+        symbol = self.symbols.get(key, leaves, uniform, None, root)
+        symbol.zeros = zeros
+        stored = self._stored(low, specs[0].type, op.operands[0], root)
+        return (Value(symbol, stored.data, root),)
 
     def _options(self, op: Op, sources: list[Value | None]) -> tuple[tuple[Value, ...], bool]:
         """The results of an instruction for those values of its operands that are known on some path.
@@ -302,17 +322,32 @@ class Evaluator:
                 # The constants among the operands are part of what it computes.
                 key: Hashable = (op.index, *[value.key for value in sources if value is not None])
             else:
-                key = (id(op.row), id(op.q), op.index, *[value.key for value in sources if value is not None])
+                key = (id(op.row), op.opcode, op.index, *[value.key for value in sources if value is not None])
         else:
-            key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
-        leaves, uniform, root = _joined(sources)
+            key = (id(op.row), op.opcode, *[value.key for value in sources if value is not None])
+        values = self._opaque_values.setdefault(key, {})
         found = []
-        for i, register in enumerate(written):
-            symbol = self.symbols.get((key, i), leaves, uniform, None, root)
-            if aligned and not symbol.options:
-                symbol.options, symbol.first = self._options(op, sources)
-            found.append((register, Value(symbol, 0, root)))
+        for position, register in zip(self._plans[op.index].written, written, strict=True):
+            value = values.get(position)
+            if value is None:
+                leaves, uniform, root = _joined(sources)
+                value = values[position] = Value(self.symbols.get((key, position), leaves, uniform, None, root), 0, root)
+            if aligned and value.symbol is not None and not value.symbol.options:
+                value.symbol.options, value.symbol.first = self._options(op, sources)
+            found.append((register, value))
         return found
+
+
+def _written_parts(op: Op, count: int) -> tuple[int, ...]:
+    """The positions of the registers among the results of an instruction, in which ``_`` stands for what is not written."""
+    parts: list[Resolved] = []
+    for operand in op.operands[: op.row.outputs]:
+        if isinstance(operand, PairOf):
+            parts += operand.first, operand.second
+        else:
+            parts += operand.items if isinstance(operand, Group) else (operand,)
+    found = tuple([at for at, part in enumerate(parts) if isinstance(part, Reg)])
+    return found if len(found) == count else tuple(range(count))
 
 
 def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
 from ptxlab.check.static.dataflow._values import Data, Symbols, Value
 from ptxlab.engine import Program
@@ -17,30 +18,11 @@ from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["Flow", "Point", "Solver", "flow_of"]
+__all__ = ["Flow", "Solver", "flow_of"]
 
 _MOST_OPTIONS = 4
 _VISITS = 24
 """A block that is processed more often than this keeps its values: the bound of the fixpoint."""
-
-
-@dataclass(slots=True)
-class Point:
-    """An instruction that the rules look at: its guard, its operands and the threads that may reach it."""
-
-    op: Op
-    block: int
-    guard: Value | None
-    operands: tuple[Value | None, ...]
-    joins_warp: bool = False
-    """Whether it is a barrier of the warp."""
-
-    def named(self, name: str) -> Value | None:
-        """The value of an operand by its name in the row."""
-        for (known, _), value in zip(self.op.row.operands, self.operands, strict=False):
-            if known == name:
-                return value
-        return None
 
 
 @dataclass(slots=True)

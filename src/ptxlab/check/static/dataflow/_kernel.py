@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
+from ptxlab.check.static.dataflow._flow import Flow, flow_of
 from ptxlab.check.static.dataflow._paths import Paths, paths_of
-from ptxlab.check.static.dataflow._unrolled import Step, steps
+from ptxlab.check.static.dataflow._point import Point
+from ptxlab.check.static.dataflow._unrolled import Execution
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.diagnostics import Severity
 from ptxlab.engine import Program
+from ptxlab.isa import memory
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.effects import (
     Asynchronous,
@@ -74,10 +76,10 @@ class Kernel:
             found = self._behind[block] = frozenset(seen)
         return found
 
-    def steps(self) -> Iterator[Step]:
+    def execution(self) -> Execution:
         """One execution, with the loops turned; those of unknown length only if there are stages of pipelines to follow."""
         copies = any(isinstance(native, CopyAsync) for native in self.program.natives.values())
-        return steps(self.flow, copies or any(_makes_pipelines(point) for point in self.points))
+        return Execution(self.flow, copies or any(_makes_pipelines(point) for point in self.points))
 
     @cached_property
     def points(self) -> list[Point]:
@@ -106,12 +108,36 @@ class Kernel:
 
     def shared_offsets(self, point: Point, address: Value | None) -> frozenset[int] | None:
         """The offsets in shared memory that an address may have; None if they are not known. The rank of the CTA is left out."""
-        if address is None or address.symbol is not None:
+        low = None if address is None else address.low(SHARED_RANK_SHIFT)
+        if low is None:
             return None
-        mask = (1 << SHARED_RANK_SHIFT) - 1
-        if isinstance(address.data, int):
-            return frozenset({address.data & mask})
-        return frozenset((np.unique(address.data[self.executing(point)]) & np.asarray(mask, address.data.dtype)).tolist())
+        return frozenset({low}) if isinstance(low, int) else frozenset(np.unique(low[self.executing(point)]).tolist())
+
+    @cached_property
+    def names_ranks(self) -> bool:
+        """Whether the kernel makes addresses in the shared memory of CTAs of the cluster by their ranks."""
+        return any(memory.names_rank(op) for op in self.program.ops)
+
+    def arrives_elsewhere(self, point: Point) -> bool:
+        """Whether an instruction may arrive on the mbarrier of another CTA."""
+        remote = isinstance(point.op.effects, MbarrierArrive) and point.op.q.get("space") == "shared::cluster"
+        return self.names_ranks or remote or point.named("ctaMask") is not None
+
+    def repeats(self, wait: Point) -> bool:
+        """Whether threads repeat a wait until it succeeds, and do nothing else."""
+        blocks = self.program.blocks
+        last = self.flow.points.get(blocks[wait.block].stop - 1)
+        guard = None if last is None else last.guard
+        if guard is None or guard.symbol is None or wait.op.index not in guard.symbol.leaves:
+            return False
+        for following in blocks[wait.block].successors:
+            seen: set[int] = set()
+            while following != wait.block and following not in seen and len(blocks[following].successors) == 1:
+                seen.add(following)
+                (following,) = blocks[following].successors
+            if following == wait.block:
+                return True
+        return False
 
     @property
     def shared_end(self) -> int:

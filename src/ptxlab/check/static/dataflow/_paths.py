@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._flow import Flow, Point
+from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
@@ -286,18 +287,30 @@ class Paths:
 
     def enters(self, stops: Test, goal: Test) -> bool:
         """Whether any way through the blocks leads from the entry to a goal, past none that surely stops it, whatever the branches need."""
-        seen, work = {0}, [0]
+        return self._leads_past(0, -1, stops, goal, False)
+
+    def avoids(self, start: Point, stops: Test, goal: Test) -> bool:
+        """Whether any way leads from an instruction to a goal, or to the end of the thread, past none that surely stops it."""
+        return self._leads_past(start.block, start.op.index, stops, goal, True)
+
+    def _leads_past(self, block: int, after: int, stops: Test, goal: Test, or_end: bool) -> bool:
+        seen, work = set[int](), [(block, after)]
         while work:
-            block = work.pop()
+            block, after = work.pop()
             for point in self.by_block[block]:
-                if self.executes(point) is not False and goal(point):
+                if point.op.index <= after:
+                    continue
+                executes = self.executes(point)
+                if executes is not False and goal(point):
                     return True
-                if self.executes(point) is True and stops(point):
+                if executes is True and stops(point):
                     break
             else:
+                if or_end and self._ends(block, frozenset()):
+                    return True
                 new = {edge.block for edge in self.edges[block]} - seen
                 seen |= new
-                work += new
+                work += [(each, -1) for each in new]
         return False
 
     def comes_to(self, start: Point, end: Point) -> bool:

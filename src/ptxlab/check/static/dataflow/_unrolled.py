@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import State
-from ptxlab.check.static.dataflow._flow import Flow, Point
+from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa.effects import MbarrierWait
 
-__all__ = ["Step", "steps"]
+__all__ = ["Execution", "Step"]
 
 _TURNS = 6
 """How often a loop turns whose end is not known: once more than there are stages in most pipelines."""
@@ -55,8 +56,22 @@ class _Group:
     turned: bool = False
 
 
-class _Execution:
-    def __init__(self, flow: Flow, guess: bool) -> None:
+class Execution:
+    """The instructions that the rules look at, in an order in which a launch may execute them.
+
+    Parameters
+    ----------
+    flow : what is known of the program
+    guess : turn loops whose end is not known. Otherwise threads are followed up to the end of the first turn of such a loop: nothing after
+        it is certain.
+
+    Attributes
+    ----------
+    guessed : the headers of the loops that have been left though their end is not known
+    lost : threads that have not been followed to their end
+    """
+
+    def __init__(self, flow: Flow, guess: bool = True) -> None:
         self.flow = flow
         self.guess = guess
         self.program = flow.program
@@ -64,9 +79,11 @@ class _Execution:
         self.turns: dict[int, int] = {}
         self.assumed: dict[int, bool] = {}
         self.joins = 0
+        self.guessed: set[int] = set()
+        self.lost = np.zeros(flow.threads.count, np.bool_)
         self._spinning: dict[int, bool] = {}
 
-    def run(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[Step]:
         program, solver = self.program, self.flow.solver
         self.groups[0] = _Group(self.flow.threads.everything, dict(solver.specials))
         left = _BUDGET + _SHARE * len(program.ops)
@@ -81,6 +98,8 @@ class _Execution:
                 if threads.any():
                     yield Step(point, threads, group.threads, certain and known)
             self._leave(number, group)
+        for group in self.groups.values():
+            self.lost |= group.threads
 
     def _leave(self, number: int, group: _Group) -> None:
         """Send the threads at the end of a block to its successors."""
@@ -91,10 +110,12 @@ class _Execution:
         state = {**self.flow.solver.specials, **live}
         branches = last.row.kind == "control" and guard is not None
         if not branches and len(block.successors) > 1:
+            self.lost |= group.threads
             return
         if branches and guard is not None and guard.symbol is not None and len(block.successors) > 1:
             chosen = self._chosen(number, guard, group)
             if group.turned and not self.guess:
+                self.lost |= group.threads
                 return
             self._send(number, chosen, _Group(group.threads, state, group.until, group.turned))
             return
@@ -114,6 +135,7 @@ class _Execution:
             if self._spins(header):
                 return leaving[0]
             group.turned = True
+            self.guessed.add(header)
             staying = [each for each in block.successors if each in around]
             if self.turns.get(header, 0) >= _TURNS or not staying:
                 return leaving[0]
@@ -188,12 +210,3 @@ def _executing(guard: Value | None, threads: Threads) -> tuple[Threads, bool]:
     limits = guard.symbol.limits
     limited = limits is not None and isinstance(guard.data, int) and not guard.data
     return (threads & limits if limited and limits is not None else threads), False
-
-
-def steps(flow: Flow, guess: bool = True) -> Iterator[Step]:
-    """The instructions that the rules look at, in an order in which a launch may execute them.
-
-    ``guess``: turn loops whose end is not known. Otherwise threads are followed up to the end of the first turn of such a loop: nothing
-    after it is certain.
-    """
-    return _Execution(flow, guess).run()

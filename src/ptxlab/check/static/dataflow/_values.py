@@ -31,14 +31,16 @@ class Symbol:
     root : the name of the variable whose address it was made from
     options : exact values that it has on some path
     first : whether it has the first option whenever its instruction is executed for the first time
+    zeros : how many of its low bits are zero
     """
 
-    __slots__ = ("first", "key", "leaves", "limits", "options", "root", "uniform")
+    __slots__ = ("first", "key", "leaves", "limits", "options", "root", "uniform", "zeros")
 
     def __init__(self, key: Hashable, leaves: frozenset[int], uniform: bool, limits: NDArray[np.bool_] | None, root: str) -> None:
         self.key, self.leaves, self.uniform, self.limits, self.root = key, leaves, uniform, limits, root
         self.options: tuple[Value, ...] = ()
         self.first = False
+        self.zeros = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +98,13 @@ class Value:
         if self.symbol is None:
             return self
         return self.alternatives[0] if self.symbol.first else None
+
+    def low(self, bits: int) -> Data | None:
+        """The lowest bits of the number, if they are known."""
+        if self.symbol is not None and self.symbol.zeros < bits:
+            return None
+        mask = (1 << bits) - 1
+        return self.data & mask if isinstance(self.data, int) else self.data & self.data.dtype.type(mask)
 
     def of(self, thread: int) -> int | None:
         """The number in one thread, if it is known."""

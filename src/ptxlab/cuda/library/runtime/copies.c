@@ -48,13 +48,13 @@ EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int fr
 
 /* ------------------------------------------------------------------------------------------- two and three dimensions */
 
-static unsigned source_type(int kind)
+unsigned source_type(int kind)
 {
     return kind == BY_ADDRESS                               ? CU_MEMORYTYPE_UNIFIED
            : kind == HOST_TO_HOST || kind == HOST_TO_DEVICE ? CU_MEMORYTYPE_HOST
                                                             : CU_MEMORYTYPE_DEVICE;
 }
-static unsigned target_type(int kind)
+unsigned target_type(int kind)
 {
     return kind == BY_ADDRESS                               ? CU_MEMORYTYPE_UNIFIED
            : kind == HOST_TO_HOST || kind == DEVICE_TO_HOST ? CU_MEMORYTYPE_HOST
@@ -96,35 +96,88 @@ EXPORT int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t
     return record(copy_2d(to, to_pitch, from, from_pitch, width, height, kind, stream, 1));
 }
 
+/* The unit of extents: a byte, or the element of an array that takes part. */
+static int unit_of(CUarray source, CUarray target, size_t *unit)
+{
+    CUDA_ARRAY3D_DESCRIPTOR array, other;
+    *unit = 1;
+    if (!source && !target)
+        return 0;
+    int error = ready();
+    if (!error)
+        error = (int)cuArray3DGetDescriptor_v2(&array, source ? source : target);
+    if (!error && source && target && !(error = (int)cuArray3DGetDescriptor_v2(&other, target)) && element_bytes(&array) != element_bytes(&other))
+        error = RUNTIME_INVALID_VALUE;
+    if (!error)
+        *unit = element_bytes(&array);
+    return error;
+}
+
 int convert_copy(const Copy3D *given, CUDA_MEMCPY3D *found)
 {
+    size_t unit;
     int error = given ? check_kind(given->kind) : RUNTIME_INVALID_VALUE;
+    if (!error)
+        error = unit_of(given->source_array, given->target_array, &unit);
     if (error)
         return error;
-    if (given->source_array || given->target_array)
-        return RUNTIME_NOT_SUPPORTED;
     *found = (CUDA_MEMCPY3D){
-        .srcXInBytes = given->source_position.x,
+        .srcArray = given->source_array,
+        .dstArray = given->target_array,
+        .srcXInBytes = given->source_position.x * (given->source_array ? unit : 1),
         .srcY = given->source_position.y,
         .srcZ = given->source_position.z,
-        .srcMemoryType = source_type(given->kind),
+        .srcMemoryType = given->source_array ? CU_MEMORYTYPE_ARRAY : source_type(given->kind),
         .srcHost = given->source.address,
         .srcDevice = DEVICE_POINTER(given->source.address),
         .srcPitch = given->source.pitch,
         .srcHeight = given->source.height,
-        .dstXInBytes = given->target_position.x,
+        .dstXInBytes = given->target_position.x * (given->target_array ? unit : 1),
         .dstY = given->target_position.y,
         .dstZ = given->target_position.z,
-        .dstMemoryType = target_type(given->kind),
+        .dstMemoryType = given->target_array ? CU_MEMORYTYPE_ARRAY : target_type(given->kind),
         .dstHost = given->target.address,
         .dstDevice = DEVICE_POINTER(given->target.address),
         .dstPitch = given->target.pitch,
         .dstHeight = given->target.height,
-        .WidthInBytes = given->extent.width,
+        .WidthInBytes = given->extent.width * unit,
         .Height = given->extent.height,
         .Depth = given->extent.depth,
     };
     return 0;
+}
+
+static int kind_of(unsigned from, unsigned to)
+{
+    if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED)
+        return BY_ADDRESS;
+    if (from == CU_MEMORYTYPE_HOST)
+        return to == CU_MEMORYTYPE_HOST ? HOST_TO_HOST : HOST_TO_DEVICE;
+    return to == CU_MEMORYTYPE_HOST ? DEVICE_TO_HOST : DEVICE_TO_DEVICE;
+}
+
+static PitchedPointer pitched(unsigned type, const void *host, CUdeviceptr device, size_t pitch, size_t rows)
+{
+    return (PitchedPointer){type == CU_MEMORYTYPE_HOST ? (void *)(uintptr_t)host : (void *)(uintptr_t)device, pitch, pitch, rows};
+}
+
+Copy3D copy_node(const CUDA_MEMCPY3D *copy)
+{
+    size_t unit;
+    CUarray source = copy->srcMemoryType == CU_MEMORYTYPE_ARRAY ? copy->srcArray : NULL;
+    CUarray target = copy->dstMemoryType == CU_MEMORYTYPE_ARRAY ? copy->dstArray : NULL;
+    if (unit_of(source, target, &unit))
+        unit = 1;
+    return (Copy3D){
+        .source_array = source,
+        .target_array = target,
+        .source_position = {copy->srcXInBytes / (source ? unit : 1), copy->srcY, copy->srcZ},
+        .source = pitched(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight),
+        .target_position = {copy->dstXInBytes / (target ? unit : 1), copy->dstY, copy->dstZ},
+        .target = pitched(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstPitch, copy->dstHeight),
+        .extent = {copy->WidthInBytes / unit, copy->Height, copy->Depth},
+        .kind = kind_of(copy->srcMemoryType, copy->dstMemoryType),
+    };
 }
 
 EXPORT int cudaMemcpy3D(const Copy3D *given)

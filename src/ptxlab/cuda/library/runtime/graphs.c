@@ -71,7 +71,7 @@ EXPORT int WITH_EDGES(cudaGraphRemoveDependencies)(CUgraph graph, const CUgraphN
 
 /* -------------------------------------------------------------------------------------------------------- kernel nodes */
 
-static int convert_kernel(const KernelNode *given, CUDA_KERNEL_NODE_PARAMS *found)
+int convert_kernel(const KernelNode *given, CUDA_KERNEL_NODE_PARAMS *found)
 {
     CUkernel kernel;
     if (!given)
@@ -92,6 +92,16 @@ static int convert_kernel(const KernelNode *given, CUDA_KERNEL_NODE_PARAMS *foun
         .extra = given->extra,
     };
     return 0;
+}
+
+KernelNode kernel_node(const CUDA_KERNEL_NODE_PARAMS *kernel)
+{
+    return (KernelNode){function_of(kernel->kern ? kernel->kern : (CUkernel)kernel->func),
+                        {kernel->gridDimX, kernel->gridDimY, kernel->gridDimZ},
+                        {kernel->blockDimX, kernel->blockDimY, kernel->blockDimZ},
+                        kernel->sharedMemBytes,
+                        kernel->kernelParams,
+                        kernel->extra};
 }
 
 EXPORT int cudaGraphAddKernelNode(CUgraphNode *node, CUgraph graph, DEPENDENCIES, const KernelNode *given)
@@ -119,13 +129,7 @@ EXPORT int cudaGraphKernelNodeGetParams(CUgraphNode node, KernelNode *found)
         return record(RUNTIME_INVALID_VALUE);
     CHECK(ready());
     CHECK(cuGraphKernelNodeGetParams_v2(node, &kernel));
-    CUkernel handle = kernel.kern ? kernel.kern : (CUkernel)kernel.func;
-    *found = (KernelNode){function_of(handle),
-                          {kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ},
-                          {kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ},
-                          kernel.sharedMemBytes,
-                          kernel.kernelParams,
-                          kernel.extra};
+    *found = kernel_node(&kernel);
     return 0;
 }
 EXPORT int cudaGraphKernelNodeSetAttribute(CUgraphNode node, int attribute, const CUkernelNodeAttrValue *value)

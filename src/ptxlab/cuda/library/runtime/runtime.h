@@ -23,6 +23,7 @@ enum {
     RUNTIME_UNLOADING = 4,
     RUNTIME_INVALID_CONFIGURATION = 9,
     RUNTIME_INVALID_SYMBOL = 13,
+    RUNTIME_INVALID_CHANNELS = 20,
     RUNTIME_INVALID_DIRECTION = 21,
     RUNTIME_MISSING_CONFIGURATION = 52,
     RUNTIME_INVALID_FUNCTION = 98,
@@ -31,6 +32,9 @@ enum {
     RUNTIME_NOT_FOUND = 500,
     RUNTIME_NOT_SUPPORTED = 801,
 };
+
+/* Types of nodes of graphs. */
+enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_ALLOCATE = 10 };
 
 enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS };
 
@@ -55,10 +59,10 @@ typedef struct {
 } PitchedPointer;
 
 typedef struct {
-    void *source_array;
+    CUarray source_array;
     Position source_position;
     PitchedPointer source;
-    void *target_array;
+    CUarray target_array;
     Position target_position;
     PitchedPointer target;
     Extent extent;
@@ -66,11 +70,11 @@ typedef struct {
 } Copy3D;
 
 typedef struct {
-    void *source_array;
+    CUarray source_array;
     Position source_position;
     PitchedPointer source;
     int source_device;
-    void *target_array;
+    CUarray target_array;
     Position target_position;
     PitchedPointer target;
     int target_device;
@@ -164,7 +168,17 @@ void unload_images(void);
 /* ----------------------------------------------------------------------------------------------------- copies (copies.c) */
 
 int copy(void *to, const void *from, size_t bytes, int kind, CUstream stream, int asynchronous);
+unsigned source_type(int kind);
+unsigned target_type(int kind);
 int convert_copy(const Copy3D *given, CUDA_MEMCPY3D *found);
+Copy3D copy_node(const CUDA_MEMCPY3D *copy);
+
+/* The bytes of an element of an array (arrays.c). */
+size_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *array);
+
+/* Kernels of nodes as the driver has them, and as programs have them (graphs.c). */
+int convert_kernel(const KernelNode *given, CUDA_KERNEL_NODE_PARAMS *found);
+KernelNode kernel_node(const CUDA_KERNEL_NODE_PARAMS *kernel);
 
 #define DEVICE_POINTER(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
 #define PAIR(pointer) ((CUdeviceptr *)(void *)(pointer)) /* a place for a pointer as a place for a device pointer */

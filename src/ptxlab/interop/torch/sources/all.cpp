@@ -1,4 +1,5 @@
 // All sources as one, because reading torch's headers takes most of the time.
+#include "accesses.cpp"
 #include "alias.cpp"
 #include "capture.cpp"
 #include "cuda_driver.cpp"

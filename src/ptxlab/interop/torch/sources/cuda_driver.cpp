@@ -3,8 +3,11 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -21,12 +24,13 @@ constexpr int kRelaxed = 2;
 constexpr size_t kLargestKeptBlock = 1 << 20;
 constexpr size_t kMostKeptBytes = 64 << 20;
 
-// Blocks that were released, by their exact size: memory of a size is mostly wanted again, and bounds of blocks stay those asked for.
+// Blocks that were released, by the stream that they were allocated for and their exact size: memory of a size is mostly wanted again,
+// bounds of blocks stay those asked for, and the order of the stream puts the next use behind the last one.
 class KeptBlocks {
  public:
-  void* take(int device, size_t bytes) {
+  void* take(int device, StreamHandle stream, size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = blocks_.find({device, bytes});
+    const auto found = blocks_.find({device, stream, bytes});
     if (found == blocks_.end() || found->second.empty()) return nullptr;
     void* address = found->second.back();
     found->second.pop_back();
@@ -34,33 +38,37 @@ class KeptBlocks {
     return address;
   }
 
-  void remember_size(void* address, size_t bytes) {
+  void remember(void* address, int device, StreamHandle stream, size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    sizes_[address] = bytes;
+    owners_[address] = {device, stream, bytes};
   }
 
   // False if the block must be released.
-  bool keep(int device, void* address) {
+  bool keep(void* address) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto size = sizes_.find(address);
-    if (size == sizes_.end()) return false;
-    if (size->second > kLargestKeptBlock || bytes_ + size->second > kMostKeptBytes) {
-      sizes_.erase(size);
+    const auto owner = owners_.find(address);
+    if (owner == owners_.end()) return false;
+    const size_t bytes = std::get<2>(owner->second);
+    if (bytes > kLargestKeptBlock || bytes_ + bytes > kMostKeptBytes) {
+      owners_.erase(owner);
       return false;
     }
-    blocks_[{device, size->second}].push_back(address);
-    bytes_ += size->second;
+    blocks_[owner->second].push_back(address);
+    bytes_ += bytes;
     return true;
   }
 
  private:
+  using Owner = std::tuple<int, StreamHandle, size_t>;
   struct Hash {
-    size_t operator()(const std::pair<int, size_t>& key) const { return key.second * 31 + static_cast<size_t>(key.first); }
+    size_t operator()(const Owner& key) const {
+      return (std::get<2>(key) * 31 + static_cast<size_t>(std::get<1>(key))) * 31 + static_cast<size_t>(std::get<0>(key));
+    }
   };
 
   std::mutex mutex_;
-  std::unordered_map<std::pair<int, size_t>, std::vector<void*>, Hash> blocks_;
-  std::unordered_map<void*, size_t> sizes_;
+  std::unordered_map<Owner, std::vector<void*>, Hash> blocks_;
+  std::unordered_map<void*, Owner> owners_;
   size_t bytes_ = 0;
 };
 
@@ -80,6 +88,8 @@ class CudaDriver final : public Driver {
     find(create_stream_, "cuStreamCreateWithPriority");
     find(query_stream_, "cuStreamQuery");
     find(synchronize_stream_, "cuStreamSynchronize");
+    find(begin_work_, "ptxlab_begin_work");
+    find(end_work_, "ptxlab_end_work");
     find(wait_, "cuStreamWaitEvent");
     find(create_event_, "cuEventCreate");
     find(destroy_event_, "cuEventDestroy_v2");
@@ -102,20 +112,27 @@ class CudaDriver final : public Driver {
     for (int device = 0; device < count; ++device) check(retain_context_(&contexts_[static_cast<size_t>(device)], device));
   }
 
-  void* allocate(int device, size_t bytes) override {
-    if (void* kept = kept_.take(device, bytes)) return kept;
+  void* allocate(int device, StreamHandle stream, size_t bytes) override {
+    if (has_leaving_) release_left();
+    if (void* kept = kept_.take(device, stream, bytes)) return kept;
     use(device);
     Address address = 0;
     const Result result = allocate_(&address, bytes);
     if (result == kOutOfMemory) return nullptr;
     check(result);
     auto* found = reinterpret_cast<void*>(address);
-    kept_.remember_size(found, bytes);
+    kept_.remember(found, device, stream, bytes);
     return found;
   }
   // Errors are ignored: tensors may be released after the driver has ended.
   void release(int device, void* address) override {
-    if (!kept_.keep(device, address)) free_(reinterpret_cast<Address>(address));
+    if (has_uses_ && leaves(device, address)) return;
+    keep_or_free(address);
+  }
+  void record_use(void* address, StreamHandle stream) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uses_[address].insert(stream);
+    has_uses_ = true;
   }
   void* allocate_pinned(size_t bytes) override {
     use(device_of_thread_);
@@ -143,6 +160,15 @@ class CudaDriver final : public Driver {
   void synchronize_stream(StreamHandle stream) override {
     if (stream == kDefaultStream) use(device_of_thread_);
     check(synchronize_stream_(handle(stream)));
+  }
+
+  void begin_work(int device, StreamHandle stream) override {
+    const ContextOf context(*this, device, stream);
+    check(begin_work_(handle(stream)));
+  }
+  void end_work(int device, StreamHandle stream, const char* what, const Access* accesses, size_t count) override {
+    const ContextOf context(*this, device, stream);
+    check(end_work_(handle(stream), what, accesses, static_cast<uint32_t>(count)));
   }
 
   void* create_event(int device) override {
@@ -195,11 +221,70 @@ class CudaDriver final : public Driver {
     return true;
   }
 
+  void keep_or_free(void* address) {
+    if (!kept_.keep(address)) free_(reinterpret_cast<Address>(address));
+  }
+
+  // Whether other streams use a block that is released: it goes when they have done their work.
+  bool leaves(int device, void* address) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto uses = uses_.find(address);
+    if (uses == uses_.end()) return false;
+    use(device);
+    Leaving block{address, {}};
+    for (const StreamHandle stream : uses->second) {
+      Handle event = nullptr;
+      if (create_event_(&event, 0) == kSuccess && record_(event, handle(stream)) == kSuccess) block.events.push_back(event);
+    }
+    uses_.erase(uses);
+    leaving_.push_back(std::move(block));
+    has_uses_ = !uses_.empty();
+    has_leaving_ = true;
+    return true;
+  }
+
+  void release_left() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto block = leaving_.begin(); block != leaving_.end();) {
+      auto& events = block->events;
+      while (!events.empty() && query_event_(events.back()) != kNotReady) {
+        destroy_event_(events.back());
+        events.pop_back();
+      }
+      if (events.empty()) keep_or_free(block->address);
+      block = events.empty() ? leaving_.erase(block) : std::next(block);
+    }
+    has_leaving_ = !leaving_.empty();
+  }
+
+  // While one exists, the default stream is that of a device.
+  class ContextOf {
+   public:
+    ContextOf(const CudaDriver& driver, int device, StreamHandle stream) : driver_(driver), other_(device != device_of_thread_) {
+      if (stream == kDefaultStream || other_) driver_.use(device);
+    }
+    ~ContextOf() {
+      if (other_) driver_.use_context_(driver_.contexts_.at(static_cast<size_t>(device_of_thread_)));
+    }
+
+   private:
+    const CudaDriver& driver_;
+    bool other_;
+  };
+
   void use(int device) const { check(use_context_(contexts_.at(static_cast<size_t>(device)))); }
 
   Handle library_;
   std::vector<Handle> contexts_;
   KeptBlocks kept_;
+  struct Leaving {
+    void* address;
+    std::vector<Handle> events;
+  };
+  std::mutex mutex_;  // of the next three
+  std::unordered_map<void*, std::set<StreamHandle>> uses_;
+  std::vector<Leaving> leaving_;
+  std::atomic<bool> has_uses_{false}, has_leaving_{false};
   static inline thread_local int device_of_thread_ = 0;
 
   Result (*init_)(unsigned);
@@ -214,6 +299,8 @@ class CudaDriver final : public Driver {
   Result (*create_stream_)(Handle*, unsigned, int);
   Result (*query_stream_)(Handle);
   Result (*synchronize_stream_)(Handle);
+  Result (*begin_work_)(Handle);
+  Result (*end_work_)(Handle, const char*, const Access*, uint32_t);
   Result (*wait_)(Handle, Handle, unsigned);
   Result (*create_event_)(Handle*, unsigned);
   Result (*destroy_event_)(Handle);

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <vector>
 
+#include "heap.h"
+
 namespace ptxlab {
 namespace {
 
@@ -55,6 +57,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const { return reinterpret_cast<void*>(stream.id()); }
   bool queryStream(const c10::Stream& stream) const override { return driver().stream_is_idle(stream.id()); }
   void synchronizeStream(const c10::Stream& stream) const override { driver().synchronize_stream(stream.id()); }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override { record_use(data, stream.id()); }
   void synchronizeDevice(const c10::DeviceIndex device) const override { driver().synchronize_device(index_or_current(device)); }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {

@@ -28,7 +28,7 @@ class Heap {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (statistics_.at(device).bytes.current + size > capacity_) return nullptr;
     }
-    void* address = driver().allocate(device, bytes);
+    void* address = driver().allocate(device, current_stream(device), bytes);
     if (address == nullptr) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
     blocks_[static_cast<char*>(address)] = {bytes, device};
@@ -200,6 +200,10 @@ c10::Allocator* device_allocator() {
 c10::Allocator* pinned_allocator() { return &the_pinned_allocator(); }
 bool is_pinned(const void* address) { return the_pinned_allocator().contains(address); }
 bool is_on_heap(const c10::DataPtr& data) { return data.get_deleter() == &release_block || data.get_deleter() == &release_nothing; }
+
+void record_use(const c10::DataPtr& data, StreamHandle stream) {
+  if (data.get_deleter() == &release_block) driver().record_use(data.get(), stream);
+}
 
 c10::DeviceIndex device_of(const void* address) { return heap().device_of(address); }
 

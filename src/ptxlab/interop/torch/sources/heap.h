@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "driver.h"
+
 namespace ptxlab {
 
 // How much of one kind there is, was at most, was allocated and was released.
@@ -23,6 +25,9 @@ bool is_pinned(const void* address);
 
 // Whether memory came from the device allocator, also when a CPU tensor owns it.
 bool is_on_heap(const c10::DataPtr& data);
+
+// The memory is used by a stream that it was not allocated for. Memory that is not on the heap is left alone.
+void record_use(const c10::DataPtr& data, StreamHandle stream);
 
 // The device whose memory an address is in, or -1.
 c10::DeviceIndex device_of(const void* address);

@@ -24,7 +24,7 @@ struct PointInTime {
 
 class HostDriver final : public Driver {
  public:
-  void* allocate(int, size_t bytes) override { return aligned(kDeviceAlignment, bytes); }
+  void* allocate(int, StreamHandle, size_t bytes) override { return aligned(kDeviceAlignment, bytes); }
   void release(int, void* address) override { free(address); }
   void* allocate_pinned(size_t bytes) override { return aligned(kPageSize, bytes); }
   void release_pinned(void* address) override { free(address); }
@@ -35,6 +35,9 @@ class HostDriver final : public Driver {
   StreamHandle create_stream(int, int) override { return ++streams_; }
   bool stream_is_idle(StreamHandle) override { return true; }
   void synchronize_stream(StreamHandle) override {}
+  void begin_work(int, StreamHandle) override {}
+  void end_work(int, StreamHandle, const char*, const Access*, size_t) override {}
+  void record_use(void*, StreamHandle) override {}
 
   void* create_event(int) override { return new PointInTime{}; }
   void destroy_event(void* event) override { delete static_cast<PointInTime*>(event); }

@@ -2,11 +2,13 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/SmallVector.h>
+#include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <unordered_set>
 
+#include "accesses.h"
 #include "alias.h"
 #include "capture.h"
 #include "devices.h"
@@ -30,6 +32,13 @@ const std::unordered_set<std::string> kTakeCpuTensors = {
 bool is_taken_whole(const std::string& name) {
   static const std::unordered_set<std::string> names = {"aten::convolution", "aten::convolution_backward"};
   return names.count(name) != 0 || name.rfind("aten::_foreach_", 0) == 0;
+}
+
+// Operators that access a part of their first argument, which indices choose.
+bool takes_a_part(const std::string& name) {
+  for (const char* word : {"index", "scatter", "gather", "put_", "take", "embedding", "masked_fill_"})
+    if (name.find(word) != std::string::npos) return true;
+  return false;
 }
 
 std::string full_name(const c10::OperatorName& name) {
@@ -72,7 +81,12 @@ const c10::Type& without_optional(const c10::Type& type) {
 
 }  // namespace
 
-HostKernel::HostKernel(const c10::FunctionSchema& schema) : cpu_tensors_allowed_(kTakeCpuTensors.count(full_name(schema.operator_name())) != 0) {
+HostKernel::HostKernel(const c10::OperatorHandle& op)
+    : name_(full_name(op.operator_name())),
+      cpu_tensors_allowed_(kTakeCpuTensors.count(name_) != 0),
+      takes_a_part_(takes_a_part(name_)),
+      waits_(op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) {
+  const c10::FunctionSchema& schema = op.schema();
   for (const auto& argument : schema.arguments()) {
     const c10::Type& type = without_optional(*argument.type());
     Kind kind = Kind::other;
@@ -89,6 +103,7 @@ HostKernel::HostKernel(const c10::FunctionSchema& schema) : cpu_tensors_allowed_
   }
   for (const auto& result : schema.returns()) {
     int found = -1;
+    is_view_ |= result.alias_info() != nullptr && !result.alias_info()->isWrite();
     if (result.alias_info() != nullptr && result.alias_info()->isWrite())
       for (size_t i = 0; i < arguments_.size(); ++i) {
         const auto* alias = schema.arguments()[i].alias_info();
@@ -111,11 +126,14 @@ class HostKernel::Call {
       record(*recording);
       return;
     }
-    driver().synchronize_stream(current_stream(device_.index()));
+    begin_work(device_.index());
     call_host_kernel(op_, device_, stack_);
     for (const Operand& operand : operands_)
       if (operand.written) write_back(operand.given, operand.host);
     finish_results();
+    if (kernel_.is_view_) return;
+    end_work();
+    if (kernel_.waits_ && (!kernel_.takes_a_part_ || has_mask())) driver().synchronize_stream(current_stream(device_.index()));
   }
 
  private:
@@ -125,6 +143,32 @@ class HostKernel::Call {
   };
 
   c10::IValue& argument(size_t i) { return (*stack_)[first_ + i]; }
+
+  // Tells the driver what the operator has accessed in its stream.
+  void end_work() {
+    Accesses accesses;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const Operand& operand = operands_[i];
+      if (!operand.given.defined() || (i == 0 && kernel_.takes_a_part_)) continue;
+      operand.written ? accesses.write(operand.given) : accesses.read(operand.given);
+    }
+    for (size_t i = 0; i < returned_.size(); ++i) {
+      const c10::IValue& value = result(i);
+      if (returned_[i].defined()) continue;
+      if (value.isTensor() && is_fresh(value.toTensor())) accesses.write(value.toTensor());
+      if (value.isTensorList())
+        for (const at::Tensor& tensor : value.toTensorVector())
+          if (is_fresh(tensor)) accesses.write(tensor);
+    }
+    accesses.end_work(device_.index(), kernel_.name_.c_str());
+  }
+
+  // Whether a mask chooses elements: how many there are is known to the program only when the device has counted them.
+  bool has_mask() const {
+    return std::any_of(operands_.begin(), operands_.end(), [](const Operand& operand) {
+      return operand.given.defined() && (operand.given.scalar_type() == at::kBool || operand.given.scalar_type() == at::kByte);
+    });
+  }
 
   c10::Device find_device() {
     for (size_t i = 0; i < kernel_.arguments_.size(); ++i)
@@ -193,34 +237,45 @@ class HostKernel::Call {
 
   // Adds the call to a graph. It runs once on copies of what it writes to, for the shapes and types of its results.
   void record(Recording& recording) {
-    auto node = std::make_shared<Node>(Node{op_, device_, {stack_->begin() + static_cast<std::ptrdiff_t>(first_), stack_->end()}, {}, {}});
+    auto node = std::make_shared<Node>(Node{op_, device_, {stack_->begin() + static_cast<std::ptrdiff_t>(first_), stack_->end()}, {}, {}, kernel_.name_.c_str()});
     for (size_t i = 0; i < kernel_.arguments_.size(); ++i)
       if (kernel_.arguments_[i].written) argument(i) = copied(argument(i));
     call_host_kernel(op_, device_, stack_);
     finish_results();
-    for (const Operand& operand : operands_) node->kept.push_back(operand.given);
+    for (size_t i = 0; i < operands_.size(); ++i)
+      node->kept.push_back({operands_[i].given, operands_[i].written, !(i == 0 && kernel_.takes_a_part_)});
     for (size_t i = 0; i < returned_.size(); ++i) {
       const c10::IValue& value = result(i);
       const bool fresh = !returned_[i].defined();
       const auto tensors = value.isTensor() ? std::vector<at::Tensor>{value.toTensor()}
                            : value.isTensorList() ? value.toTensorVector() : std::vector<at::Tensor>{};
       for (const at::Tensor& tensor : tensors) {
-        node->kept.push_back(tensor);
-        node->results.push_back(fresh && tensor.defined() && !is_view(tensor) ? host_alias(tensor) : at::Tensor());
+        node->kept.push_back({tensor, true, fresh && is_fresh(tensor)});
+        node->results.push_back(fresh && is_fresh(tensor) ? host_alias(tensor) : at::Tensor());
       }
     }
     recording.add([node] {
-      driver().synchronize_stream(current_stream(node->device.index()));  // launches of the graph may come before
+      begin_work(node->device.index());  // launches of the graph may come before
       node->run();
+      Accesses accesses;
+      for (const Kept& kept : node->kept)
+        if (kept.accessed) kept.written ? accesses.write(kept.tensor) : accesses.read(kept.tensor);
+      accesses.end_work(node->device.index(), node->name);
     });
   }
+
+  struct Kept {
+    at::Tensor tensor;
+    bool written, accessed;
+  };
 
   struct Node {
     c10::OperatorHandle op;
     c10::Device device;
     c10::Stack arguments;
     std::vector<at::Tensor> results;  // where the results go; undefined for those that are an argument's memory
-    std::vector<at::Tensor> kept;
+    std::vector<Kept> kept;
+    const char* name;
 
     void run() const {
       c10::Stack stack = arguments;
@@ -246,8 +301,9 @@ class HostKernel::Call {
     return copies;
   }
 
-  bool is_view(const at::Tensor& tensor) const {
-    return std::any_of(operands_.begin(), operands_.end(), [&](const Operand& operand) {
+  // Whether a result has memory of its own.
+  bool is_fresh(const at::Tensor& tensor) const {
+    return tensor.defined() && std::none_of(operands_.begin(), operands_.end(), [&](const Operand& operand) {
       return operand.given.defined() && operand.given.storage().is_alias_of(tensor.storage());
     });
   }
@@ -303,7 +359,7 @@ void register_host_kernels(const std::vector<std::string>& except) {
     const auto op = dispatcher.findOp(operator_name);
     if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(c10::DispatchKey::CUDA)) continue;
     if (!op->hasKernelForDispatchKey(c10::DispatchKey::CPU) && !is_taken_whole(name)) continue;
-    library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<HostKernel>(op->schema())));
+    library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<HostKernel>(*op)));
   }
 }
 

@@ -17,6 +17,7 @@
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
 
+#include "accesses.h"
 #include "alias.h"
 #include "capture.h"
 #include "fused_cells.h"
@@ -87,37 +88,60 @@ at::Tensor& set_empty(at::Tensor& self) {
   return self.set_(std::move(nothing), 0, {0}, {});
 }
 
-void wait_for_device_of(const at::Tensor& tensor) {
-  if (tensor.is_cuda()) driver().synchronize_stream(current_stream(tensor.device().index()));
-}
-
 at::Tensor host_side(const at::Tensor& tensor) { return tensor.is_cuda() ? host_alias(tensor) : tensor; }
 
-void copy_now(const at::Tensor& target, const at::Tensor& source) { host_side(target).copy_(host_side(source)); }
+void wait_for(StreamHandle stream, StreamHandle other, c10::DeviceIndex device_of_other) {
+  void* event = driver().create_event(device_of_other);
+  driver().record_event(event, other);
+  driver().wait_for_event(stream, event);
+  driver().destroy_event(event);
+}
 
-at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
+// A copy is work of the stream of one device; between two devices it is also behind, and before, the work of the other's stream.
+void copy_in_stream(const at::Tensor& target, const at::Tensor& source) {
+  const c10::DeviceIndex device = (source.is_cuda() ? source : target).device().index();
+  const bool between = source.is_cuda() && target.is_cuda() && target.device() != source.device();
+  begin_work(device);
+  if (between) begin_work(target.device().index());
+  host_side(target).copy_(host_side(source));
+  Accesses accesses;
+  if (source.is_cuda()) accesses.read(source);
+  if (target.is_cuda()) accesses.write(target);
+  if (!between) return accesses.end_work(device, "aten::copy_");
+  const StreamHandle own = current_stream(device), other = current_stream(target.device().index());
+  wait_for(own, other, target.device().index());
+  accesses.end_work(device, "aten::copy_");
+  wait_for(other, own, device);
+}
+
+at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   if (Recording* recording = active_recording()) {
     recording->add([target = self, source] {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      wait_for_device_of(target);
-      wait_for_device_of(source);
-      copy_now(target, source);
+      copy_in_stream(target, source);
     });
     return self;
   }
-  wait_for_device_of(self);
-  wait_for_device_of(source);
-  copy_now(self, source);
+  copy_in_stream(self, source);
+  // The program waits for copies from and to its own memory, unless it asks for another kind, which there is to pinned memory only.
+  const bool waits = self.is_cpu() ? !non_blocking || !is_pinned(self.const_data_ptr()) : source.is_cpu() && !non_blocking;
+  if (waits) driver().synchronize_stream(current_stream((self.is_cpu() ? source : self).device().index()));
   return self;
 }
 
 at::Scalar scalar_of(const at::Tensor& self) {
   refuse_during_capture();
-  wait_for_device_of(self);
-  return at::native::_local_scalar_dense_cpu(self);
+  const c10::DeviceIndex device = self.device().index();
+  begin_work(device);
+  const at::Scalar value = at::native::_local_scalar_dense_cpu(self);
+  Accesses accesses;
+  accesses.read(self);
+  accesses.end_work(device, "aten::_local_scalar_dense");
+  driver().synchronize_stream(current_stream(device));
+  return value;
 }
 
-void record_stream(at::Tensor&, at::Stream) {}
+void record_stream(at::Tensor& self, at::Stream stream) { record_use(self.storage().data_ptr(), stream.id()); }
 
 std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double probability, Maybe<bool> train) {
   if (input.numel() == 0) return {input, at::empty_like(input, input.options())};

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_warpgroup_product, synchronises
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.descriptors import SharedMemoryDescriptor

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, mbarrier_operand
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Data, Value
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.effects import Asynchronous, Unit

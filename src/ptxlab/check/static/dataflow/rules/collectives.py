@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, of_class, synchronises
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa.effects import (
     Alloc,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, of_class, synchronises
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.diagnostics import Severity
 from ptxlab.isa.effects import Asynchronous, Completion, MbarrierWait, TensorTransfer
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess

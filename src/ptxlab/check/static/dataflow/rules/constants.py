@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, of_class
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.isa import tcgen05, wgmma
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.effects import Alloc, Asynchronous, Effect, Unit

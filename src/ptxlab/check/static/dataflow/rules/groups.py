@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
 from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.isa.effects import GROUP_INSTRUCTIONS, Asynchronous, CommitGroup, Completion, CompletionArrival, Effect, WaitGroup
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import (
     Kernel,
     Report,
@@ -18,6 +17,8 @@ from ptxlab.check.static.dataflow._kernel import (
     synchronises,
 )
 from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._point import Point
+from ptxlab.check.static.dataflow.rules.maps import box_of
 from ptxlab.isa.effects import (
     Asynchronous,
     ClusterArrive,
@@ -153,7 +154,7 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
         if offsets and not offsets & suppliers.keys():
             message = f"{point.op.short} waits on the mbarrier at shared offset {min(offsets):#x}, and nothing arrives there"
             yield Report("H601", point.op, message, "let a thread, a copy or a commit arrive on this mbarrier")
-        elif len(offsets) == 1 and _turns(kernel, point):
+        elif len(offsets) == 1 and kernel.repeats(point):
             first_waits.setdefault(min(offsets), []).append(point)
     for offset, waits in first_waits.items():
         late = suppliers[offset]
@@ -161,23 +162,6 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
             what = f"what arrives there, {late[0].op.short} at line {common(late)}, stands behind the wait"
             message = f"{waits[0].op.short} waits for the first phase of the mbarrier at shared offset {offset:#x}, and {what}"
             yield Report("H601", waits[0].op, message, "let something arrive on this mbarrier before any thread has passed the wait")
-
-
-def _turns(kernel: Kernel, wait: Point) -> bool:
-    """Whether threads repeat a wait until it succeeds, and do nothing else."""
-    blocks = kernel.program.blocks
-    last = kernel.flow.points.get(blocks[wait.block].stop - 1)
-    guard = None if last is None else last.guard
-    if guard is None or guard.symbol is None or wait.op.index not in guard.symbol.leaves:
-        return False
-    for following in blocks[wait.block].successors:
-        seen: set[int] = set()
-        while following != wait.block and following not in seen and len(blocks[following].successors) == 1:
-            seen.add(following)
-            (following,) = blocks[following].successors
-        if following == wait.block:
-            return True
-    return False
 
 
 def unsupplied(kernel: Kernel) -> Iterator[Report]:
@@ -223,6 +207,8 @@ def arrivals(kernel: Kernel) -> Iterator[Report]:
 def _total(kernel: Kernel, points: list[Point]) -> int | None:
     """The most arrivals that instructions outside of loops make; None if that is not known."""
     total = 0
+    if kernel.names_ranks:
+        return None
     for point in points:
         if isinstance(point.op.effects, Asynchronous):
             continue
@@ -281,11 +267,24 @@ def commits(kernel: Kernel) -> Iterator[Report]:
     waits = objects.known(_effective(kernel, objects))
     if waits is None:
         return
-    for point in kernel.of(_is_commit):
-        offsets = objects.of(point)
-        if offsets and not offsets & waits.keys() and _is_used(kernel):
-            message = f"{point.op.short} arrives on the mbarrier at shared offset {min(offsets):#x}, and nothing waits for it there"
+    unawaited = {p.op.index: p for p in kernel.of(_is_commit) if (offsets := objects.of(p)) and not offsets & waits.keys()}
+    if unawaited and _is_used(kernel):
+        for point in _only_tracking(kernel, unawaited):
+            offset = min(objects.of(point))
+            message = f"{point.op.short} arrives on the mbarrier at shared offset {offset:#x}, and nothing waits for it there"
             yield Report("X105", point.op, message, "wait on the mbarrier before the results are used")
+
+
+def _only_tracking(kernel: Kernel, commits: dict[int, Point]) -> Iterator[Point]:
+    """Those of some commits that track an operation which reaches no other commit."""
+
+    def others(point: Point) -> bool:
+        return _is_commit(point) and point.op.index not in commits
+
+    for paths in kernel.paths:
+        for start in paths.points(is_product):
+            if not paths.reaches(start, others):
+                yield from (commit for commit in commits.values() if paths.comes_to(start, commit))
 
 
 def _is_used(kernel: Kernel) -> bool:
@@ -303,11 +302,11 @@ def bytes_expected(kernel: Kernel) -> Iterator[Report]:
     objects = _Objects(kernel)
     expects = objects.known(kernel.of(lambda p: _expected(p) is not None))
     copies = objects.known(kernel.of(_is_copy))
-    if expects is None or copies is None or objects.known(kernel.of(is_supplier)) is None:
+    if expects is None or copies is None or kernel.names_ranks or objects.known(kernel.of(is_supplier)) is None:
         return
     for offset, points in copies.items():
         announced = expects.get(offset, [])
-        sizes = [_size(point) for point in points]
+        sizes = [_size(kernel, point) for point in points]
         if None in sizes or not all(_once(kernel, point) for point in (*points, *announced)):
             continue
         arriving = sum(size or 0 for size in sizes)
@@ -337,9 +336,10 @@ def _is_copy(point: Point) -> bool:
     return completes or (isinstance(effect, Asynchronous) and effect.completion is Completion.BYTES)
 
 
-def _size(point: Point) -> int | None:
+def _size(kernel: Kernel, point: Point) -> int | None:
+    """The bytes that an instruction completes."""
     value = point.named("size") or point.named("txCount")
-    return None if value is None else value.constant
+    return box_of(kernel, point) if value is None else value.constant
 
 
 def _once(kernel: Kernel, point: Point) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, never, of_class, releases, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.diagnostics import Severity
 from ptxlab.isa import tcgen05

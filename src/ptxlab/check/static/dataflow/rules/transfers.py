@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, releases, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
+from ptxlab.diagnostics import Severity
 from ptxlab.isa.effects import CtaBarrier, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.operands import Op
 
@@ -87,11 +88,40 @@ def stores(kernel: Kernel) -> Iterator[Report]:
                 again = _transfers(False, point) and columns is not None and other is not None and columns.same(other)
                 return again or point.op.index in passing or is_product(point)
 
-            used = paths.path(store, lambda p: _waits(True, p), uses)
+            used = paths.path(store, _waits_for_stores, uses)
             if isinstance(used, Point):
                 message = f"no tcgen05.wait::st stands between line {store.op.line} and {used.op.short} at line {used.op.line}"
                 fix = "execute tcgen05.wait::st.sync.aligned after the store"
-                yield Report("X107", store.op if releases(used) else used.op, message, fix)
+                severity: Severity | None = None if _surely_used(kernel, paths, store, used) else "warning"
+                yield Report("X107", store.op if releases(used) else used.op, message, fix, severity=severity)
+
+
+def _waits_for_stores(point: Point) -> bool:
+    return _waits(True, point)
+
+
+def _surely_used(kernel: Kernel, paths: Paths, store: Point, used: Point) -> bool:
+    """Whether each way from a store to its wait leads past a use of its columns: in the same thread, or behind the barrier ``used``."""
+
+    def of_columns(point: Point) -> bool:
+        return _uses_results(point) and any(_same_columns(paths, value, store.named("taddr")) for value in point.operands)
+
+    if not paths.avoids(store, of_columns, _waits_for_stores):
+        return True
+    if not releases(used) or paths.avoids(store, lambda p: p is used, _waits_for_stores):
+        return False
+    return any(not each.avoids(used, of_columns, synchronises) for each in kernel.paths if each.executes(used) and each.reached[used.block])
+
+
+def _same_columns(paths: Paths, a: Value | None, b: Value | None) -> bool:
+    """Whether two addresses in tensor memory surely have the same column, whatever their lanes."""
+    if a is None or b is None or a.symbol is None or a.symbol is not b.symbol:
+        return False
+    return not (_of_thread(paths, a) - _of_thread(paths, b)) & 0xFFFF
+
+
+def _of_thread(paths: Paths, value: Value) -> int:
+    return value.data if isinstance(value.data, int) else int(value.data[paths.thread])
 
 
 RULES = (loads, stores)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_supplier, mbarrier_operand, of_class
+from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.check.static.dataflow.rules import addresses, constants
+from ptxlab.check.static.dataflow.rules._phases import Phases
 from ptxlab.check.static.dataflow.rules._stages import Copies, Products
 from ptxlab.check.static.dataflow.rules._written import Uncommitted, Unfenced
 from ptxlab.isa.effects import MbarrierInit, MbarrierWait
@@ -146,19 +147,21 @@ def executions(kernel: Kernel) -> Iterator[Report]:
     """What the executions of instructions show."""
     every = (Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel))
     stages: list[Check] = [each for each in every if each.active]
-    initialised, parities = _Initialised(kernel), _Parities()
+    initialised, parities, phases = _Initialised(kernel), _Parities(), Phases(kernel)
     looking: dict[int, list[Check]] = {}
-    for step in kernel.steps():
+    execution = kernel.execution()
+    for step in execution:
         index = step.point.op.index
         checks = looking.get(index)
         if checks is None:
-            checks = looking[index] = _looking(kernel, step.point, initialised, parities, stages)
+            checks = looking[index] = _looking(kernel, step.point, [initialised, parities, phases], stages)
         for check in checks:
             yield from check(kernel, step)
     yield from parities.reports()
+    yield from phases.reports(execution)
 
 
-def _looking(kernel: Kernel, point: Point, initialised: _Initialised, parities: _Parities, stages: list[Check]) -> list[Check]:
+def _looking(kernel: Kernel, point: Point, mbarriers: list[Check], stages: list[Check]) -> list[Check]:
     """The checks that may have something to do with an instruction."""
     op = point.op
     found: list[Check] = []
@@ -168,8 +171,8 @@ def _looking(kernel: Kernel, point: Point, initialised: _Initialised, parities: 
         found.append(_descriptors)
     if op.aligned and op.effects is not None and kernel.program.blocks[point.block].loop >= 0:
         found.append(_divided)
-    if initialised.known and mbarrier_operand(point) is not None:
-        found += [initialised, parities]
+    if mbarrier_operand(point) is not None:
+        found += mbarriers
     native = kernel.program.natives.get(op.index)
     elsewhere = isinstance(native, LaneAccess | Atomic) and native.space in _ELSEWHERE
     if op.effects is not None or point.joins_warp or (native is not None and not elsewhere):

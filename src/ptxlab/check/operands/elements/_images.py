@@ -1,0 +1,214 @@
+"""Matrices in registers: from which elements of an array theirs come.
+
+A register holds what one load has read last, and what that was is known as a global address. In a matrix of the array's elements rows and k
+stand apart: the index of an element in each dimension of the array is a sum of what its row and what its k adds. Rows may be gathered, and
+k may be permuted, as long as A and B have the same k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
+from ptxlab.machine.memory.elements import ArrayPlace
+
+__all__ = ["Apart", "RegisterImage", "element_addresses", "image_of_elements", "order_of_registers", "stands_as_loaded"]
+
+_WORD_BITS = 32
+_WORD = 4
+"""Bytes."""
+_BYTE = 8
+_HALF = 2
+"""Bytes."""
+_SEVERAL = 2
+_LANES_OF_A_ROW = 4
+_ROWS_OF_A_REGISTER = 8
+
+Addresses = NDArray[np.int64]
+"""Where each element of a matrix comes from, ``[row, k]``: `NO_SOURCE` for zeros, 0 if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Why a matrix has no image: the row and the k of the first element that is out of place, and those of one to compare it with."""
+
+    what: str
+    at: tuple[int, int]
+    other: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterImage:
+    """The elements of an array that a matrix consists of.
+
+    Attributes
+    ----------
+    array : the array
+    row_dimensions : the dimensions of the array in which rows differ
+    k_dimension : the dimension of the array in which k advances; -1 if there are several or none
+    step : elements in this dimension from k to the next k in order, 0 if k does not advance in equal steps
+    order : for each k its place in this order; empty if it is not known
+    columns : elements of a row
+    doubt : where a row goes on in another dimension of the array, in which rows differ too: there may be a better image
+    """
+
+    array: ArrayPlace
+    row_dimensions: frozenset[int]
+    k_dimension: int
+    step: int
+    order: tuple[int, ...]
+    columns: int
+    doubt: Apart | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the way from instruction to instruction says by how many k the matrix moves."""
+        return bool(self.order) and self.k_dimension not in self.row_dimensions
+
+    @property
+    def in_order(self) -> bool:
+        """Whether k advances from element to element."""
+        return self.order == tuple(range(self.columns))
+
+    def agrees(self, other: RegisterImage) -> bool:
+        """Whether each k of both is the same, as far as it is known; one of them may go backwards through its array."""
+        if not self.order or not other.order or self.columns != other.columns:
+            return True
+        return other.order in (self.order, tuple(self.columns - 1 - at for at in self.order))
+
+
+def element_addresses(words: Addresses, bits: int) -> Addresses:
+    """Where the elements of registers come from; ``words`` is ``[row, word]``. Elements of fewer than 8 bits count by bytes."""
+    words = words[:, :: max(bits // _WORD_BITS, 1)]
+    if bits >= _WORD_BITS:
+        return np.where(words >> HALVES_SHIFT == 0, words, 0)
+    apart, low = _HALF * ((words >> HALVES_SHIFT) + 1), words & (1 << HALVES_SHIFT) - 1
+    parts = [low + at % _HALF + at // _HALF * apart for at in range(0, _WORD_BITS // _BYTE, max(bits // _BYTE, 1))]
+    found = np.where(words[..., None] > NO_SOURCE, np.stack(parts, axis=-1), words[..., None])
+    return found.reshape(len(words), -1)
+
+
+def stands_as_loaded(words: Addresses, bits: int) -> bool:
+    """Whether the array may have been arranged for the registers.
+
+    Either those of each lane stand one after the other in global memory, or the lanes of each register do.
+    """
+    registers = _registers(words, bits)
+    if len(registers) == 1:
+        return False
+    by_lane = np.diff(registers, axis=0) == registers.shape[-1] // _LANES_OF_A_ROW * _WORD
+    by_register = np.diff(registers.reshape(*registers.shape[:2], -1)) == _WORD
+    return bool(by_lane.all() or by_register.all())
+
+
+def image_of_elements(found: Addresses, array: ArrayPlace) -> RegisterImage | Apart | None:
+    """The image that the elements of a matrix have; None if it is not known."""
+    known = found > NO_SOURCE
+    if not known.any() or (found == 0).any():
+        return None
+    indices, held = array.locate(found.reshape(-1))
+    if not held[known.reshape(-1)].all():
+        return None
+    where = indices.reshape(*found.shape, -1)
+    row, column = int(known.sum(axis=1).argmax()), int(known.sum(axis=0).argmax())
+    together = known & known[row] & known[:, column : column + 1]
+    expected = where[row] + where[:, column : column + 1] - where[row, column]
+    apart: NDArray[np.bool_] = (where != expected) & together[..., None]
+    if apart.any():
+        return _torn(where, known, apart)
+    along_k = _varying(where[row][known[row]])
+    along_rows = _varying(where[:, column][known[:, column]])
+    if len(along_k) >= _SEVERAL and along_k & along_rows:
+        found_apart = _going_on(where[row], known[row], row)
+        if along_k == along_rows and len(np.unique(where[known], axis=0)) == known.sum():
+            return found_apart
+        return RegisterImage(array, along_rows, -1, 0, (), found.shape[1], found_apart)
+    steps = where[row]
+    dimension = next(iter(along_k)) if len(along_k) == 1 else -1
+    step, order = _order(steps[:, dimension]) if dimension >= 0 and known[row].all() else (0, ())
+    return RegisterImage(array, along_rows, dimension, step, order, found.shape[1])
+
+
+def _varying(where: Addresses) -> frozenset[int]:
+    """The dimensions in which elements ``[element, dimension]`` differ."""
+    return frozenset(np.flatnonzero((where != where[:1]).any(axis=0)).tolist())
+
+
+def _torn(where: Addresses, known: NDArray[np.bool_], apart: NDArray[np.bool_]) -> Apart | None:
+    """Rows of different k, or k of different rows; None if dimensions of the array do not say what the rows are, or what k is."""
+    torn: NDArray[np.bool_] = np.asarray(apart.any(axis=(0, 1)))
+    for axis, what in ((0, "its rows do not have the same k"), (1, "its rows change from one k to the next")):
+        own = _own_dimensions(where, known, axis, torn)
+        if own and _all_different(where[..., own], known, axis):
+            line, slot = np.argwhere(apart.any(axis=-1))[0].tolist()
+            return Apart(what, (line, slot), (0, slot) if axis == 0 else (line, 0))
+    return None
+
+
+def _own_dimensions(where: Addresses, known: NDArray[np.bool_], axis: int, torn: NDArray[np.bool_]) -> list[int]:
+    """The dimensions of the array whose index depends only on the row, for axis 0, or only on k, for axis 1."""
+    lowest = np.where(known[..., None], where, np.iinfo(np.int64).max).min(axis=1 - axis, keepdims=True)
+    equal = ((where == lowest) | ~known[..., None]).all(axis=(0, 1))
+    return np.flatnonzero(equal & ~torn).tolist()
+
+
+def _all_different(where: Addresses, known: NDArray[np.bool_], axis: int) -> bool:
+    """Whether the indices in some dimensions are different ones for each row, for axis 0, or for each k."""
+    lines = np.where(known[..., None], where, -1).max(axis=1 - axis)
+    lines = lines[(lines >= 0).all(axis=1)]
+    return len(lines) > 1 and len(np.unique(lines, axis=0)) == len(lines)
+
+
+def _going_on(line: Addresses, known: NDArray[np.bool_], row: int) -> Apart:
+    """The first element of a row that does not follow the one before it as the second one follows the first."""
+    slots = np.flatnonzero(known)
+    steps = np.diff(line[slots], axis=0)
+    jumps = np.flatnonzero((steps != steps[:1]).any(axis=1))
+    at = int(jumps[0]) + 1 if len(jumps) else len(slots) - 1
+    return Apart("its rows go on in other rows of the array", (row, int(slots[at])), (row, int(slots[at - 1])))
+
+
+def _order(indices: NDArray[np.int64]) -> tuple[int, tuple[int, ...]]:
+    """The step from index to index in order, and the place of each index in this order; 0 and nothing if the steps are not equal."""
+    places = np.argsort(np.argsort(indices, kind="stable"), kind="stable")
+    steps = np.diff(np.sort(indices))
+    if not len(steps) or steps[0] == 0 or (steps != steps[0]).any():
+        return 0, ()
+    return int(steps[0]), tuple(places.tolist())
+
+
+def order_of_registers(words: Addresses, bits: int, array: ArrayPlace, other: RegisterImage | None) -> tuple[int, ...] | None:
+    """Another order of the registers of a lane in which a matrix has an image, of the same k as ``other``; None if there is none."""
+    registers = _registers(words, bits)
+    if not _SEVERAL <= len(registers) <= 2 * _SEVERAL:
+        return None
+    for order in list(permutations(range(len(registers))))[1:]:
+        tried = _rows(registers[list(order)], words.shape)
+        image = image_of_elements(element_addresses(tried, bits), array)
+        if isinstance(image, RegisterImage) and image.order and (image.in_order if other is None else image.agrees(other)):
+            return order
+    return None
+
+
+def _registers(words: Addresses, bits: int) -> Addresses:
+    """The words of a matrix as ``[register, warp, row in the register, word]``.
+
+    A register holds eight rows in the four lanes of a row; if there are 16 rows in a warp, every second one holds the upper eight.
+    """
+    halves, width = _halves(words.shape[0]), _LANES_OF_A_ROW * max(bits // _WORD_BITS, 1)
+    blocks = words.reshape(-1, halves, _ROWS_OF_A_REGISTER, words.shape[1] // width, width)
+    return blocks.transpose(3, 1, 0, 2, 4).reshape(-1, len(blocks), _ROWS_OF_A_REGISTER, width)
+
+
+def _rows(registers: Addresses, shape: tuple[int, ...]) -> Addresses:
+    """The inverse of `_registers`."""
+    blocks = registers.reshape(-1, _halves(shape[0]), *registers.shape[1:])
+    return blocks.transpose(2, 1, 3, 0, 4).reshape(shape)
+
+
+def _halves(rows: int) -> int:
+    return min(rows // _ROWS_OF_A_REGISTER, 2)

@@ -1,0 +1,226 @@
+"""The findings about matrices in registers and in tensor memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._report import Executed, Reporter
+from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers
+from ptxlab.check.operands.elements._sources import Matrix
+from ptxlab.engine.context import NO_SOURCE
+from ptxlab.isa.native_ops import MatrixAccess
+from ptxlab.machine.memory.elements import ArrayPlace
+from ptxlab.machine.memory.global_memory import AccessError
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import Cta
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["ElementReporter", "Taken"]
+
+_BLOCK = 8
+"""Rows and columns of a matrix of ldmatrix."""
+_HALF_BITS = 16
+_BYTE = 8
+_MATRIX_DIMENSIONS = 2
+
+Verified = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A matrix that an instruction has taken, with its image; ``base`` is the address of its first element."""
+
+    matrix: Matrix
+    image: RegisterImage
+    base: int
+
+    def moved(self, before: Taken) -> tuple[bool, int] | None:
+        """Whether it begins in other rows than one before, and by how many k further on; None if it is not known."""
+        array = self.image.array
+        places, held = array.locate(np.array([before.base, self.base]))
+        if not held.all() or not self.image.has_steps or self.image.k_dimension != before.image.k_dimension:
+            return None
+        distance = places[1] - places[0]
+        steps, rest = divmod(int(distance[self.image.k_dimension]), self.image.step)
+        return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), steps * self.matrix.stored)
+
+    @property
+    def reach(self) -> int:
+        """Elements of k that an instruction takes."""
+        return self.image.columns * self.matrix.stored
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the array has further elements of k."""
+        image = self.image
+        places, held = image.array.locate(np.array([self.base]))
+        along = image.k_dimension
+        return bool(held.all()) and int(places[0, along]) + 2 * image.columns * image.step <= image.array.shape[along]
+
+
+class ElementReporter:
+    """Reports each defect of an instruction once, together with a `Reporter`."""
+
+    def __init__(self, launch: Launch, reporter: Reporter) -> None:
+        self._memory = launch.device.memory
+        self._ops, self._natives = launch.program.ops, launch.program.natives
+        self._reporter = reporter
+
+    def holds(self, elements: Addresses, codes: NDArray[Any], bits: int) -> bool:
+        """Whether the elements of a matrix are those of the arrays from which they come."""
+        if codes.size != elements.size:
+            parts = codes.reshape(*elements.shape, -1).astype(np.uint32) << np.arange(0, _BYTE, bits, dtype=np.uint32)
+            codes = parts.sum(axis=-1).astype(np.uint8)
+        try:
+            return all(
+                self._memory.view(address, code.nbytes).tobytes() == code.tobytes()
+                for address, code in zip(elements.reshape(-1).tolist(), np.ascontiguousarray(codes).reshape(-1), strict=True)
+                if address > NO_SOURCE
+            )
+        except AccessError:
+            return False
+
+    def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, cta: Cta) -> None:
+        """The element type of the instruction is not that of the array."""
+        if matrix.where:
+            self._reporter.other_type(by, matrix, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta)
+
+    def mismatch(self, by: Executed, matrix: Matrix, found: Apart, words: Addresses, verified: Verified, cta: Cta) -> None:
+        """A matrix is none of the array's elements."""
+        key = by.op.index, matrix.name
+        elements = matrix.elements(words)
+        array = self._reporter.array_at(int(elements[elements > NO_SOURCE][0]))
+        if self._reporter.has(*key) or array is None or array.itemsize * _BYTE != matrix.bits or not verified():
+            return
+        self._reporter.first(*key)
+        here, there = (f"{matrix.name}[{row}, {k}] is {_element(array, elements[row, k])}" for row, k in (found.at, found.other))
+        self._reporter.add(
+            "O101",
+            f"{matrix.title}{matrix.where} is not a matrix of the elements that were loaded: {found.what}; {here}, but {there}",
+            by,
+            cta,
+            fix=self.repair(matrix, words, array, None)
+            or f"correct the addresses with which {matrix.name} is {'loaded' if matrix.loads is not None else 'loaded or stored'}, "
+            "so that all rows have the same k",
+            details=self._loaded_by(matrix, *found.at),
+        )
+
+    def pair(
+        self,
+        by: Executed,
+        matrices: Sequence[Matrix],
+        images: tuple[RegisterImage, RegisterImage],
+        words: Sequence[Addresses],
+        verified: Verified,
+        cta: Cta,
+    ) -> None:
+        """A and B have different k."""
+        if self._reporter.has(by.op.index, "pair") or not verified():
+            return
+        self._reporter.first(by.op.index, "pair")
+        apart = next(k for k, (one, other) in enumerate(zip(images[0].order, images[1].order, strict=True)) if one != other)
+        elements = [matrix.elements(own) for matrix, own in zip(matrices, words, strict=True)]
+        here, there = (
+            f"{matrix.name}[0, {apart}] is {_element(image.array, found[0, apart])}"
+            for matrix, image, found in zip(matrices, images, elements, strict=True)
+        )
+        tried = [
+            (image.in_order, repair)
+            for number, (matrix, image) in enumerate(zip(matrices, images, strict=True))
+            if (repair := self.repair(matrix, words[number], image.array, images[1 - number]))
+        ]
+        number = 0 if images[1].in_order else 1
+        wrong = matrices[number] if matrices[number].where else matrices[1 - number]
+        self._reporter.add(
+            "O104",
+            f"A and B are multiplied with different k: {here}, but {there}",
+            by,
+            cta,
+            fix=min(tried)[1] if tried else "load both so that each k of A is the k of B",
+            details=self._loaded_by(wrong, 0, apart),
+        )
+
+    def step(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], verified: Verified, cta: Cta) -> None:
+        """An instruction that adds to the same D as the one before must take the next k of A and of B; a pair is one of these."""
+        if len(pairs) < _MATRIX_DIMENSIONS or any(one.image.array != now.image.array for one, now in pairs):
+            return
+        moves = [now.moved(before) for before, now in pairs]
+        for number, ((before, now), move) in enumerate(zip(pairs, moves, strict=True)):
+            other = moves[1 - number]
+            if move is None or other is None or other[0]:
+                continue
+            rows, k = move
+            reach = now.reach
+            advances = other[1] == reach
+            if rows:
+                wrong = not k and advances and before.has_next and len(now.image.array.shape) == _MATRIX_DIMENSIONS
+            else:
+                wrong = (k != other[1] and advances and before.has_next) or (0 < abs(k) < reach and k == other[1] and now.image.in_order)
+            if wrong and now.matrix.where:
+                self._wrong_step(by, now, (rows, k), verified, cta)
+                return
+
+    def _wrong_step(self, by: Executed, now: Taken, moved: tuple[bool, int], verified: Verified, cta: Cta) -> None:
+        name = now.matrix.name
+        if self._reporter.has(by.op.index, name, "step") or not verified():
+            return
+        self._reporter.first(by.op.index, name, "step")
+        rows, k = moved
+        what = f"the rows of {name} move, and its k does not" if rows else f"k of {name} moves by {k}"
+        how = "loaded" if now.matrix.loads is not None else "taken"
+        fix = f"advance the address from which {name} is {how} by {now.reach} elements of k from instruction to instruction"
+        if rows and (text := self._transposed(now.matrix)):
+            fix = f"load {name} {text}: then its k advances"
+        self._reporter.add(
+            "O105",
+            f"between two instructions that add to the same D {what}, where an instruction takes {now.reach} elements of k",
+            by,
+            cta,
+            fix=fix,
+            details=self._loaded_by(now.matrix, 0, 0),
+        )
+
+    def repair(self, matrix: Matrix, words: Addresses, array: ArrayPlace, other: RegisterImage | None) -> str:
+        """How a matrix in registers has an image, of the same k as the other one; "" if it is not known."""
+        if matrix.loads is None:
+            return ""
+        repairs = []
+        text = self._transposed(matrix)
+        if text:
+            found = matrix.elements(words)
+            blocks = found.reshape(-1, _BLOCK, found.shape[1] // _BLOCK, _BLOCK).transpose(0, 3, 2, 1).reshape(found.shape)
+            image = image_of_elements(blocks, array)
+            if isinstance(image, RegisterImage) and image.order and (image.in_order if other is None else image.agrees(other)):
+                repairs.append(f"load {matrix.name} {text}")
+        order = order_of_registers(words, matrix.bits, array, other)
+        if order is not None:
+            repairs.append(f"give the registers of {matrix.name} in the order {', '.join(map(str, order))}, counted from 0")
+        return ", or ".join(repairs)
+
+    def _transposed(self, matrix: Matrix) -> str:
+        """The other way in which ldmatrix loads a matrix; "" if something else loads it."""
+        if matrix.loads is None or matrix.bits != _HALF_BITS:
+            return ""
+        native = self._natives.get(int(matrix.loads[0, 0]))
+        return "" if not isinstance(native, MatrixAccess) else "without .trans" if native.transposed else "with .trans"
+
+    def _loaded_by(self, matrix: Matrix, row: int, k: int) -> list[tuple[str, str]]:
+        """The load of an element."""
+        if matrix.loads is None:
+            return []
+        word = k * matrix.loads.shape[1] // max(matrix.elements(np.zeros(matrix.loads.shape, np.int64)).shape[1], 1)
+        return [("loaded by", self._reporter.line(self._ops[int(matrix.loads[row, word])]))]
+
+
+def _element(array: ArrayPlace, address: int) -> str:
+    """The element of an array at an address."""
+    if address <= NO_SOURCE:
+        return "zero"
+    places, _ = array.locate(np.array([int(address)]))
+    return array.element(places[0].tolist())

@@ -1,0 +1,156 @@
+"""Where it is noted from where the matrices of an instruction come: those in registers, and those in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands.elements._images import Addresses, element_addresses
+from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
+from ptxlab.engine.context import NO_SOURCE
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
+
+if TYPE_CHECKING:
+    from ptxlab.engine.program import LoadedValues, LoadedWord
+    from ptxlab.isa.operands import Op
+
+__all__ = ["Matrix", "Sources"]
+
+_WORD = 4
+"""Bytes."""
+_WORD_BITS = 32
+_MOST_ADDED = 256
+"""No array lies at such low addresses; the words of a load are no more bytes apart."""
+Frame = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """A matrix whose sources are noted.
+
+    Attributes
+    ----------
+    name, element, bits, stored : as of a `RegisterMatrix` or a `MatrixOperand`
+    places : ``[line, word]``, of each word the place of its source; lines are rows, or k if ``turned``
+    added : what is added to the addresses there
+    loads : the load that has brought each word, ``[line, word]``; None for a matrix that is not in registers
+    where : what findings add to the title
+    """
+
+    name: str
+    element: str
+    bits: int
+    stored: int
+    places: NDArray[np.intp]
+    added: NDArray[np.int64]
+    turned: bool = False
+    loads: NDArray[np.intp] | None = None
+    where: str = ""
+
+    @property
+    def title(self) -> str:
+        """What findings call it."""
+        return f"matrix {self.name}"
+
+    @classmethod
+    def in_registers(cls, matrix: RegisterMatrix, noted: Sequence[LoadedWord], loaded: LoadedValues) -> Matrix:
+        """A matrix in registers; the places are those in the frame of the warp that holds the row."""
+        # A register of 64 bits has two words.
+        each = max(matrix.bits // _WORD_BITS, 1)
+        rows = np.array([(*loaded.noted(word), word.load) for word in noted]).reshape(-1, each, 3)
+        _, register, lane = np.unravel_index(matrix.index, (matrix.warps, len(rows), 32))
+        found = rows[register].reshape(len(matrix.index), -1, 3)
+        places = found[..., 0] // 8 + np.repeat(lane, each, axis=1)
+        return cls(
+            matrix.name, matrix.element, matrix.bits, matrix.stored, places, found[..., 1], loads=found[..., 2], where=" in registers"
+        )
+
+    @classmethod
+    def in_shared_memory(cls, operand: MatrixOperand) -> Matrix:
+        """A matrix in shared memory."""
+        words = CHUNK // _WORD
+        places = (operand.chunks[..., None] * words + np.arange(words)).reshape(len(operand.chunks), -1)
+        turned = operand.major == "mn"
+        return cls(operand.name, operand.element, operand.container, operand.stored, places, np.zeros_like(places), turned)
+
+    @classmethod
+    def in_tensor_memory(cls, part: TensorPart) -> Matrix:
+        """A matrix in tensor memory."""
+        found = part.matrix
+        places = (found.column + np.arange(found.columns)) * LANES + part.lanes[:, None]
+        return cls("A", found.element, found.bits, found.stored, places, np.zeros_like(places), where=" in tensor memory")
+
+    def words(self, found: NDArray[np.int64]) -> Addresses:
+        """Where the words come from, ``[line, word]``; ``found`` is what stands at the places."""
+        return np.where(found > NO_SOURCE, found + self.added.reshape(-1), found).reshape(self.places.shape)
+
+    def elements(self, words: Addresses) -> Addresses:
+        """Where the elements come from, ``[row, k]``."""
+        found = element_addresses(words, self.bits)
+        return found.T if self.turned else found
+
+
+class Sources:
+    """The matrices of an instruction, and what is noted of them at the execution that has been read last.
+
+    Attributes
+    ----------
+    matrices : those of which all sources are noted
+    bases : of each where its first word comes from
+    judged : what has been found out, by what `read` returns
+    attempts : how often that has been tried
+    """
+
+    __slots__ = ("_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper", "attempts", "bases", "judged", "matrices")
+
+    def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], memory: Sequence[SharedPart | TensorPart], loaded: LoadedValues) -> None:
+        noted = loaded.matrices.get(op.index, {})
+        held = [m for m in matrices if all(noted.get(m.operand, (None,)))]
+        found = [Matrix.in_registers(m, [word for word in noted[m.operand] if word is not None], loaded) for m in held]
+        # Of several warps each has an equal part of the rows of the only matrix in registers.
+        warps = max((m.warps for m in held), default=1)
+        places = [np.concatenate([np.array_split(m.places, warps)[w].reshape(-1) for m in found]) for w in range(warps)] if found else []
+        for part in memory:
+            found.append(Matrix.in_tensor_memory(part) if isinstance(part, TensorPart) else Matrix.in_shared_memory(part.operand))
+            places.append(found[-1].places.reshape(-1))
+        self.matrices = found
+        self._found = np.empty(sum(map(len, places)), np.int64)
+        ends = np.cumsum([len(each) for each in places])
+        self._parts = [(each, self._found[end - len(each) : end]) for each, end in zip(places, ends.tolist(), strict=True)]
+        self._starts = [0, *np.cumsum([m.places.size for m in found]).tolist()]
+        self._cuts = [start - 1 for start in self._starts[1:-1]]
+        self._lower, self._upper, self._steps = self._found[:-1], self._found[1:], np.empty(max(len(self._found) - 1, 0), np.int64)
+        self._begins = [(start, int(m.added.item(0))) for start, m in zip(self._starts, found, strict=False)]
+        self.bases: tuple[int, ...] = ()
+        self.judged: dict[Any, Any] = {}
+        self.attempts = 0
+
+    def read(self, frames: Sequence[Frame], memory: Sequence[SharedPart | TensorPart]) -> Any:
+        """Read what is noted in the frames of the warps, and for memory.
+
+        The result is equal for executions whose matrices differ only in where they begin.
+        """
+        for (places, out), frame in zip(self._parts, frames, strict=False):
+            frame.reshape(-1).view(np.int64).take(places, out=out, mode="clip")
+        if memory:
+            for (places, out), part in zip(self._parts[-len(memory) :], memory, strict=True):
+                part.sources.take(places, out=out, mode="clip")
+        item = self._found.item
+        self.bases = tuple([item(start) + first for start, first in self._begins])
+        np.subtract(self._upper, self._lower, out=self._steps)
+        for cut in self._cuts:
+            self._steps[cut] = 0
+        steps = self._steps.tobytes()
+        # An array's elements are moved as a whole, but what is not known and zeros are not.
+        if min(self.bases) > NO_SOURCE + _MOST_ADDED:
+            return steps
+        return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
+
+    def words(self) -> list[Addresses]:
+        """Where the words of each matrix come from."""
+        parts = zip(self.matrices, self._starts, self._starts[1:], strict=False)
+        return [matrix.words(self._found[start:end]) for matrix, start, end in parts]

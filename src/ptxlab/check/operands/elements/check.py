@@ -1,0 +1,193 @@
+"""Compares matrices that instructions take from registers or from tensor memory with what has been loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.check.operands._report import Executed, Reporter
+from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded
+from ptxlab.check.operands.elements._report import ElementReporter, Taken
+from ptxlab.check.operands.elements._sources import Matrix, Sources
+from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
+from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
+from ptxlab.isa.effects import Asynchronous, Pipe
+from ptxlab.isa.tiles import Product
+from ptxlab.machine.memory.elements import ArrayPlace
+from ptxlab.native import BoundedCache
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import Cta
+    from ptxlab.isa.operands import Op
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["ElementCheck"]
+
+_ATTEMPTS = 64
+"""How often the images of an instruction are made; the steps of a loop are alike."""
+_PAIR = 2
+_BLOCK = 8
+"""Elements of a row of a matrix of ldmatrix."""
+_ADDRESS = (1 << HALVES_SHIFT) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judged:
+    """The images of the matrices of an instruction; None for one that is not known."""
+
+    images: tuple[RegisterImage | None, ...]
+    both: bool = field(init=False)
+    """Whether those of A and of B are known."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "both", len(self.images) == _PAIR and None not in self.images)
+
+
+class ElementCheck:
+    """One for each launch."""
+
+    def __init__(self, launch: Launch, reporter: Reporter) -> None:
+        self._loaded = launch.program.loaded
+        effects = [op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)]
+        self.follows_tiles = bool(self._loaded.shared or self._loaded.cells) or any(
+            each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in effects
+        )
+        """Whether something is loaded from shared memory that may have been copied there by tensor copies."""
+        self._reporter = reporter
+        self._element_reporter = ElementReporter(launch, reporter)
+        self._sources: dict[Any, Sources] = {}
+        self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...]]]] = {}
+        """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
+        self._images: BoundedCache[Any, RegisterImage] = BoundedCache(1024)
+        """By matrix, and by where its words come from, less where the first one does: unrolled instructions share images."""
+        self._steps: set[tuple[_Judged, _Judged, int, int]] = set()
+
+    def ended(self, cta: Cta) -> None:
+        """A CTA has exited."""
+        self._last.pop(id(cta), None)
+
+    def takes(self, op: Op) -> bool:
+        """Whether a matrix of an instruction is in registers that hold what has been loaded."""
+        return op.index in self._loaded.matrices
+
+    def multiplied(
+        self,
+        by: Executed,
+        product: Product,
+        cta: Cta,
+        *memory: SharedPart | TensorPart,
+    ) -> None:
+        """Compare matrices with each other, and with those of the instruction before that added to the same D.
+
+        ``memory`` are those that are not in registers, A before B.
+        """
+        key = (by.op.index, *[part.key for part in memory]) if memory else by.op.index
+        sources = self._sources.get(key)
+        if sources is None:
+            sources = self._sources[key] = Sources(by.op, product.in_registers(), memory, self._loaded)
+        if not sources.matrices:
+            return
+        others = self._last.get(id(cta))
+        if others is None:
+            others = self._last[id(cta)] = {}
+        before = others.pop(product.accumulator, None) if product.accumulate else None
+        noted = sources.read(product.frames(), memory)
+        judged: _Judged | None = sources.judged.get(noted)
+        if judged is None:
+            if sources.attempts == _ATTEMPTS:
+                return
+            sources.attempts += 1
+            prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
+            judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+        if not judged.both:
+            return
+        bases = sources.bases
+        others[product.result] = judged, bases
+        if before is not None:
+            last, begins = before
+            step = last, judged, bases[0] - begins[0], bases[1] - begins[1]
+            if step not in self._steps:
+                self._steps.add(step)
+                pairs = zip(last.images, judged.images, sources.matrices, begins, bases, strict=True)
+                taken = [
+                    (Taken(matrix, one, base & _ADDRESS), Taken(matrix, image, now & _ADDRESS))
+                    for one, image, matrix, base, now in pairs
+                    if one is not None and image is not None
+                ]
+                self._element_reporter.step(by, taken, self._verify(product, sources, memory, cta), cta)
+
+    def _judge(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> _Judged:
+        """The images of the matrices; reports those that have none, and those that have other k than the other one.
+
+        ``prepared`` are matrices whose arrays may have been arranged for a descriptor: nothing is known of these.
+        """
+        words = sources.words()
+        images = [
+            None if matrix.name in prepared else self._image(by, matrix, own, verified, cta)
+            for matrix, own in zip(sources.matrices, words, strict=True)
+        ]
+        if len(images) == _PAIR and all(matrix.stored == 1 for matrix in sources.matrices):
+            a, b = images
+            if a is not None and b is not None and not a.agrees(b):
+                self._element_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)
+                return _Judged(())
+        return _Judged(tuple(images))
+
+    def _image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+        """The image of a matrix; None if it is not known, or has been reported to have none."""
+        first = words.item(0)
+        key = matrix.name, matrix.where, matrix.element, matrix.turned, words.shape, (words - first).tobytes()
+        known = self._images.get(key) if first > NO_SOURCE else None
+        if known is None or not known.array.holds(first & _ADDRESS):
+            known = self._new_image(by, matrix, words, verified, cta)
+            if known is not None:
+                self._images[key] = known
+        return known
+
+    def _new_image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+        """The same for a matrix that begins elsewhere than those before it, or whose elements are in another order."""
+        elements = matrix.elements(words)
+        array = self._array_of(elements)
+        if array is None:
+            return None
+        self._element_reporter.element_type(by, matrix, array, cta)
+        if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
+            # An array that is arranged for the registers need not have rows.
+            return None
+        image = image_of_elements(elements, array)
+        doubt = image.doubt if isinstance(image, RegisterImage) else None
+        if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, words, array, None):
+            image = doubt
+        if isinstance(image, Apart):
+            # Matrices in shared memory are compared elsewhere.
+            if matrix.where:
+                self._element_reporter.mismatch(by, matrix, image, words, verified, cta)
+            return None
+        return image
+
+    def _array_of(self, elements: Addresses) -> ArrayPlace | None:
+        """The array in which all elements lie that are not zeros."""
+        known = elements[elements > NO_SOURCE]
+        if not known.size:
+            return None
+        array = self._reporter.array_at(int(known.min()))
+        return array if array is not None and array.holds(int(known.max())) else None
+
+    def _verify(self, product: Product, sources: Sources, memory: Sequence[SharedPart | TensorPart], cta: Cta) -> Callable[[], bool]:
+        """Whether the matrices are what stands where they come from; threads may have computed with it since."""
+
+        def verified() -> bool:
+            held = len(sources.matrices) - len(memory)
+            codes = [product.codes(matrix.name.lower()) for matrix in sources.matrices[:held]] + [part.codes(cta) for part in memory]
+            return all(
+                self._element_reporter.holds(matrix.elements(words), own, matrix.bits)
+                for matrix, words, own in zip(sources.matrices, sources.words(), codes, strict=True)
+            )
+
+        return verified
+
+
+def _is_matrix(array: ArrayPlace) -> bool:
+    """Whether an array is a matrix that is larger than what a register of a warp holds."""
+    return len(array.shape) == _PAIR and min(array.shape) > _BLOCK

@@ -1,0 +1,99 @@
+"""D that tcgen05.ld loads with one shape, and that threads store as if it were another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from .word_kernels import LOADED, STORED, TEXT, launch
+
+LOAD = f"tcgen05.ld.sync.aligned.32x32b.x64.b32 {{{LOADED}}}, [%r4];"
+ADDRESS = "mul.wide.u32 %rd5, %r1, 256;"
+
+
+def _loads(shape: str) -> str:
+    """Two loads, each of 16 lanes of the warp."""
+    registers = LOADED.split(", ")
+    text = "".join(
+        f"add.u32 %r20, %r4, {lane << 16};\n    "
+        f"tcgen05.ld.sync.aligned.{shape}.b32 {{{', '.join(registers[2 * lane : 2 * lane + 32])}}}, [%r20];\n    "
+        for lane in (0, 16)
+    )
+    assert LOAD in TEXT
+    return TEXT.replace(LOAD, text)
+
+
+OF_LANES = _loads("16x256b.x8")
+"""The stores are those of .32x32b."""
+_ROW = """shr.u32 %r16, %r1, 5;
+    shl.b32 %r16, %r16, 5;
+    and.b32 %r17, %r1, 31;
+    shr.u32 %r18, %r17, 2;
+    add.u32 %r16, %r16, %r18;
+    mul.wide.u32 %rd5, %r16, 256;
+    and.b32 %r17, %r17, 3;
+    mul.wide.u32 %rd6, %r17, 8;
+    add.u64 %rd5, %rd5, %rd6;"""
+_PAIRS = "\n".join(
+    f"    st.global.v2.f32 [%rd5+{256 * (16 * part + 8 * half) + 32 * block}], "
+    f"{{%f{32 * part + 4 * block + 2 * half}, %f{32 * part + 4 * block + 2 * half + 1}}};"
+    for part in range(2)
+    for block in range(8)
+    for half in range(2)
+)
+FITTING = OF_LANES.replace(ADDRESS, _ROW).replace(STORED, _PAIRS)
+"""The stores are those of .16x256b."""
+WHOLE = TEXT.replace(
+    LOAD,
+    "".join(
+        f"add.u32 %r20, %r4, {first};\n    "
+        f"tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{', '.join(LOADED.split(', ')[first : first + 32])}}}, [%r20];\n    "
+        for first in (0, 32)
+    ),
+)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("text", [TEXT, WHOLE, FITTING], ids=["32x32b.x64", "32x32b.x32", "16x256b.x8"])
+def test_the_kernel_itself(text: str, backend: str) -> None:
+    result, right = launch(text, backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("shape", ["16x256b.x8", "16x128b.x16", "16x64b.x32"])
+def test_stores_of_another_shape(shape: str, backend: str) -> None:
+    result, right = launch(_loads(shape), backend=backend, check="operands")
+    assert not right
+    assert {found.code for found in result.diagnostics} == {"O109"}
+    first = result.diagnostics[0]
+    assert first.fix == f"load with .32x32b.x32, or store each register where its lane and column of .{shape.split('.')[0]} belong"
+
+
+def test_a_load_of_rows_whose_stores_are_those_of_fragments() -> None:
+    result, right = launch(WHOLE.replace(ADDRESS, _ROW).replace(STORED, _PAIRS), check="operands")
+    assert not right
+    assert [found.code for found in result.diagnostics] == ["O109"] * 2
+    assert "load with .16x256b.x8" in result.diagnostics[0].fix
+
+
+def test_message() -> None:
+    result, _ = launch(OF_LANES, check="operands")
+    assert result.diagnostics[0].message == (
+        "what is loaded as .16x256b is stored as if it had been loaded as .32x32b.x32: c[127, 31] is lane 15, column 63, counted from the "
+        "address"
+    )
+
+
+def test_an_array_of_one_dimension_says_nothing() -> None:
+    """Nothing says how long its rows are."""
+    result, right = launch(OF_LANES, check="operands", one_row=True)
+    assert not right
+    assert result.diagnostics == ()
+
+
+def test_values_that_are_computed_are_not_judged() -> None:
+    first = "    ld.param.u64 %rd4, [c];"
+    change = "".join(f"    add.f32 %f{i}, %f{i}, 0f00000000;\n" for i in range(64))
+    result, _ = launch(OF_LANES.replace(first, change + first), check="operands")
+    assert result.diagnostics == ()

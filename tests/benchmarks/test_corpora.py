@@ -86,6 +86,7 @@ def test_ends_are_told_apart(status: int, printed: str, errors: str, expected: t
     assert outcome(status, printed, errors) == expected
 
 
+@pytest.mark.sweep
 def test_programs_run_in_processes_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "good.py").write_text("import os, sys; assert os.path.exists('good.py') and sys.argv[1:] == ['--n', '2']\n")

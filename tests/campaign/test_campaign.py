@@ -28,6 +28,7 @@ from ptxlab.campaign.executors import ExecutorError
 from ptxlab.cli import main
 from ptxlab.diagnostics import PtxlabError
 from tests.campaign.campaign_helpers import ENDS, end_after, write
+from tests.sweep_helpers import one_in
 
 CAMPAIGN = """
 schedules = 4
@@ -66,7 +67,7 @@ def test_a_changed_kernel_has_other_cells(tmp_path: Path) -> None:
     assert len(before & after) == 3
 
 
-@pytest.mark.parametrize("name", [None, "threads:2", "processes:2", "tests.campaign.campaign_helpers:two_processes", "dask"])
+@pytest.mark.parametrize("name", one_in(5, ["processes:2", None, "threads:2", "tests.campaign.campaign_helpers:two_processes", "dask"]))
 def test_every_executor_gives_the_same(name: str | None, tmp_path: Path) -> None:
     plan = read_campaign(campaign(tmp_path))
     results = {result.cell.key: result for result in run_cells(plan.cells, executors(name))}
@@ -97,6 +98,7 @@ def test_results_pass_through_json(tmp_path: Path) -> None:
     assert not again.ok
 
 
+@pytest.mark.sweep
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = tmp_path / "ended"
     ended.mkdir()

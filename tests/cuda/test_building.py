@@ -64,6 +64,7 @@ def test_a_prebuilt_library_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, t
     assert build(DRIVER) == tmp_path / DRIVER.soname
 
 
+@pytest.mark.sweep
 @needs_compiler
 @pytest.mark.parametrize("name", ["gcc", "clang"])
 def test_the_sources_have_no_warnings(name: str, tmp_path: Path) -> None:

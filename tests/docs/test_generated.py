@@ -20,7 +20,12 @@ SPEC.loader.exec_module(generate)
 
 COMPILED = {"../README.md": "triton", **dict.fromkeys(("tutorial.md", "tutorial-mistakes.md", "tutorial-wgmma.md"), "nvcc")}
 """Pages with output of programs that need a compiler."""
-NAMES = [pytest.param(name, marks=pytest.mark.compiler) if name in COMPILED else name for name in sorted(generate.PAGES)]
+SLOW = {"reference/command-line.md"}
+"""Pages with the help of every command, each of which is a process."""
+NAMES = [
+    pytest.param(name, marks=[*[pytest.mark.compiler] * (name in COMPILED), *[pytest.mark.sweep] * (name in SLOW)])
+    for name in sorted(generate.PAGES)
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -37,6 +37,7 @@ def test_a_long_module() -> None:
     assert found["peak_mib"] < 1500
 
 
+@pytest.mark.sweep
 def test_time_grows_with_the_length() -> None:
     """No rule looks at each pair of instructions: twice the kernels take no more than about twice the time."""
     one, three = (measured("lint_long", count)["cpu_s"] for count in ("1", "3"))

@@ -122,6 +122,7 @@ def test_a_progress_function_that_raises(forked: list[int]) -> None:
         launch(store("cta"), progress=progress)
 
 
+@pytest.mark.sweep
 def test_beside_threads(forked: list[int]) -> None:
     """Processes are made while other threads compile and launch."""
     failures: list[BaseException] = []

@@ -193,8 +193,7 @@ class Barriers:
                 barrier_clock.parked.append(agent)
                 return
         rows = clocks.released_rows(agent)
-        if not barrier_clock.users >> agent.index & 1:
-            self._check_initialised(barrier, agent, agent.rows, op)
+        self._check_initialised(barrier, agent, agent.rows, op)
         order = _relaxed_order(effects)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
@@ -266,8 +265,7 @@ class Barriers:
         if running is not None:
             warp, clocks, agent = running
             barrier_clock: BarrierClock = barrier.clock
-            if not barrier_clock.users >> agent.index & 1:
-                self._check_initialised(barrier, agent, agent.rows, warp.op)
+            self._check_initialised(barrier, agent, agent.rows, warp.op)
             clocks.tick(agent)  # what the warp has issued before does not include the wait
             self._note_wait(barrier_clock, warp, clocks, agent)
             order = _relaxed_order(warp.op.effects)

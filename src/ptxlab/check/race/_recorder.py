@@ -74,9 +74,9 @@ class AccessRecorder:
     ) -> None:
         """Record the accesses of one operation in one slot; ``rows``: what is ordered before them, if not the rows of the warp."""
         self.load(clocks, agent)
-        shadow, words = self.shadow, self._words
+        shadow = self.shadow
         if rows is not None:
-            words[_ROWS_WORD], words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
+            self._words[_ROWS_WORD], self._words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
             self._loaded = 0
         who, what = slot.name << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
         tensor = kind in TENSOR_SPACE

@@ -324,7 +324,7 @@ class Launch:
         gone = lanes.bit_count()
         cta.live_threads -= gone
         cta.group.live_threads -= gone
-        warp.words[34] = warp.live
+        warp.words[int(Word.LIVE)] = warp.live
         for _, barrier in sorted(cta.named.items()):
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()

@@ -280,6 +280,6 @@ def test_optimised_functions_take_over_after_many_rows(monkeypatch: pytest.Monke
     for rows in (sys.maxsize, 40, 0):
         functions = shadow_module._Functions()
         assert functions.drain is not optimised.drain
-        functions.quick_rows = rows
+        functions._quick_rows = rows
         assert findings(functions) == expected
         assert (functions.drain is optimised.drain) == (rows < sys.maxsize), rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -56,19 +55,22 @@ def _ir() -> str:
 
 
 class _Functions:
-    """The functions of a process: what compiles quickly, unless the cache has the optimised ones, until it has recorded many rows."""
+    """The functions of a process: what compiles quickly, unless the cache has the optimised ones, until it has recorded many rows.
+
+    ``are_quick``: they compile quickly; `count` what they record.
+    """
 
     def __init__(self) -> None:
-        is_kept = native.OBJECTS.read(native.object_key(*_request(2))) is not None
-        self.drain, self.ranges = shadow_functions(2 if is_kept else 0)
-        self.quick_rows = sys.maxsize if is_kept else _QUICK_ROWS
+        self.are_quick = native.OBJECTS.read(native.object_key(*_request(2))) is None
+        self.drain, self.ranges = shadow_functions(0 if self.are_quick else 2)
+        self._quick_rows = _QUICK_ROWS
 
     def count(self, rows: int) -> None:
         """Count what is recorded; use the optimised functions from now on if it is much."""
-        self.quick_rows -= rows
-        if self.quick_rows < 0:
+        self._quick_rows -= rows
+        if self._quick_rows < 0:
             self.drain, self.ranges = shadow_functions()
-            self.quick_rows = sys.maxsize
+            self.are_quick = False
 
 
 _functions = cache(_Functions)
@@ -189,7 +191,8 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.count(count - first)
+        if functions.are_quick:
+            functions.count(count - first)
         at: int = functions.drain(self._address, rows, first, count)
         return at
 
@@ -198,7 +201,8 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.count(_ROWS_OF_ACCESS)
+        if functions.are_quick:
+            functions.count(_ROWS_OF_ACCESS)
         functions.ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:

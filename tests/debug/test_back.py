@@ -49,6 +49,29 @@ def test_forward_and_back_over_every_kind_of_instruction(name: str, policy: str)
                 assert session.digest() == expected
 
 
+PARTS = {
+    "warp": ("fuel", "slice", "progress", "live", "queued"),
+    "lanes": ("pc", "mask", "turn", "state", "op", "active", "again", "expired", "retried"),
+    "order": ("rounds", "instructions"),
+}
+"""What a launch keeps of a warp that waits, of its only group of lanes, and of the schedule."""
+
+
+@pytest.mark.parametrize(("holder", "part"), [(holder, part) for holder, parts in PARTS.items() for part in parts])
+def test_the_digest_holds_each_part_of_the_schedule(holder: str, part: str) -> None:
+    with Session(prepared(EXCHANGE, 64)) as session:
+        session.break_at("line", 10, "%warpid == 1")
+        session.run()
+        (first, second), order = session.launch.resident[0].warps, session.launch.scheduler
+        assert (first.fuel > 0, second.fuel) == (True, 0)
+        each = {"warp": first, "lanes": first.converged[0], "order": order}[holder]
+        before, value = session.digest(), getattr(each, part)
+        setattr(each, part, value + 1)
+        assert session.digest() != before
+        setattr(each, part, value)
+        assert session.digest() == before
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_many_snapshots(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot at every opportunity, and few that are kept."""

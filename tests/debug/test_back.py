@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.campaign.launchable import read_launchable
-from ptxlab.debug import Position, Session
+from ptxlab.debug import Focus, Position, Session
 from tests.sweep_helpers import one_in
 
 from .debug_kernels import EXCHANGE, copies, prepared
@@ -132,6 +132,21 @@ def test_a_step_back_is_quick() -> None:
             session.step_back()
             taken.append(time.process_time() - started)
         assert sorted(taken)[2] < 0.2
+
+
+def test_a_line_back_is_quick() -> None:
+    """Of a thread whose CTA has ended long ago; its instructions end at point 6,184 of 99,168."""
+    with Session(read_launchable(EXAMPLE).prepare()) as session:
+        session.run()
+        end, taken = session.position, []
+        for _ in range(3):
+            session.go_to(end)
+            session.focus = Focus()
+            started = time.process_time()
+            assert session.step_line_back().reason == "step"
+            taken.append(time.process_time() - started)
+            assert session.point.step < 6184
+        assert min(taken) < 0.2
 
 
 @pytest.mark.sweep

@@ -9,7 +9,7 @@ from functools import wraps
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from ptxlab.debug._execution import Execution, Look
+from ptxlab.debug._execution import NEVER, Execution, Look
 from ptxlab.debug._inspection import Focus, Inspection
 from ptxlab.debug._points import Choice, DebugError, Event, Interrupted, Point, Position, WarpName, refuse, warp_name
 from ptxlab.debug._report import Stop, describe
@@ -38,8 +38,8 @@ _BARRIERS = (CtaBarrier, ClusterArrive, ClusterWait, MbarrierArrive, MbarrierTra
 _ASYNCHRONOUS = (Asynchronous, CommitGroup, CompletionArrival)
 
 
-_PIECE = 400
-"""Instructions of a thread among which the begin of a line is looked for."""
+_PIECES = 50, 400
+"""Instructions of a thread among which the begin of a line is looked for: at first, and at most."""
 
 P = ParamSpec("P")
 M = TypeVar("M", bound="Motion")
@@ -63,11 +63,11 @@ def interruptible(move: Callable[Concatenate[M, P], Stop]) -> Callable[Concatena
 
 def _pieces(runs: list[tuple[int, int]]) -> Iterator[int]:
     """The points at which pieces of the instructions of a thread begin, the last first."""
-    count = 0
+    count, (size, most) = 0, _PIECES
     for first, many in reversed(runs):
         count += many
-        if count >= _PIECE:
-            count = 0
+        if count >= size or first == runs[0][0]:
+            count, size = 0, min(2 * size, most)
             yield first
 
 
@@ -325,18 +325,21 @@ class Motion(Inspection):
         self._travel(step or 0)
         return self._stop("start" if step is None else reason)
 
-    def _stretches(self) -> list[tuple[int, int]]:
-        """What lies before here, between the snapshots, the last first: the first point, and the one behind the last."""
-        here = self.point.step
-        firsts = [each.step + 1 for each in self._execution.snapshots.taken if each.step + 1 < here]
-        return list(pairwise([*firsts, here]))[::-1]
+    def _stretches(self, began: int = 0, ended: int = NEVER) -> list[tuple[int, int]]:
+        """What lies before here, between the snapshots, the last first: the first point, and the one behind the last.
+
+        Nothing is wanted before ``began``, and from ``ended`` on.
+        """
+        here = min(self.point.step, ended)
+        firsts = [each.step + 1 for each in self._execution.snapshots.taken if began < each.step + 1 < here]
+        return list(pairwise([began, *firsts, here]))[::-1] if began < here else []
 
     @interruptible
     def step_back(self, count: int = 1) -> Stop:
         """Undo instructions of the chosen thread."""
         name, lane = self._focused
         found: list[int] = []
-        for first, end in self._stretches():
+        for first, end in self._stretches(*self._execution.life(self.focus.cta)):
             here: deque[int] = deque(maxlen=count)
 
             def see(point: Point, here: deque[int] = here) -> None:
@@ -363,25 +366,31 @@ class Motion(Inspection):
     def step_line_back(self) -> Stop:
         """Go back to where the chosen thread began its line, or the line before."""
         name, lane = self._focused
-        here = self.point.step
-        for first, end in self._stretches():
+        behind = 0
+        """Before which a begin is looked for: there the thread executes, if this is not 0."""
+        for first, end in self._stretches(*self._execution.life(self.focus.cta)):
             runs: list[tuple[int, int]] = []
-            """The points from which on compiled code has executed the thread, and how many they are."""
+            """The points at which the thread executes, and how many they are: one, or more in compiled code."""
+
+            def see(point: Point, runs: list[tuple[int, int]] = runs) -> None:
+                if self._is_focus(point):
+                    runs.append((point.step, 1))
 
             def passed(first: int, many: int, warp: WarpName, lanes: int, runs: list[tuple[int, int]] = runs) -> None:
                 if warp == name and lanes >> lane & 1:
                     runs.append((first, many))
 
-            self._scan(lambda point: None, Look(frozenset(), passed=passed), first, end)
-            for start in (*_pieces(runs), first):
-                begins = self._line_begins(start, here)
+            self._scan(see, Look(frozenset(), passed=passed), first, end)
+            behind = behind or (sum(runs[-1]) if runs else 0)
+            for start in _pieces(runs):
+                begins = self._line_begins(start, behind)
                 if begins:
                     return self._back_to(begins[-1], "step")
-                here = start + 1
-        return self._back_to(None, "step")
+                behind = start + 1
+        return self._back_to(behind - 1 if behind else None, "step")
 
     def _line_begins(self, first: int, end: int) -> list[int]:
-        """The points from one to another at which a thread begins a line; not the first one, if it is not that of the launch."""
+        """The points from one to another at which the chosen thread begins a line that differs from that of its instruction before."""
         found: list[int] = []
         before: tuple[Any, ...] | None = None
 
@@ -389,7 +398,7 @@ class Motion(Inspection):
             nonlocal before
             if self._is_focus(point) and point.op is not None:
                 last, before = before, self._line_of(point.op)
-                if before != last and (last is not None or not first):
+                if last not in (None, before):
                     found.append(point.step)
 
         self._scan(see, Look(frozenset(), self._focused), first, end)

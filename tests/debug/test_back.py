@@ -6,6 +6,7 @@ import random
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ptxlab.campaign.launchable import read_launchable
@@ -47,6 +48,18 @@ def test_forward_and_back_over_every_kind_of_instruction(name: str, policy: str)
                 session.step_any()
                 session.step_any_back()
                 assert session.digest() == expected
+
+
+@pytest.mark.parametrize(("name", "policy"), one_in(20, [(name, POLICIES[number % 3]) for number, name in enumerate(NAMES)]))
+def test_the_memory_of_a_plain_launch(name: str, policy: str) -> None:
+    """In the debugger, with stops at every matrix instruction and asynchronous event, a kernel leaves the same bytes."""
+    replay = compiled(name, policy=policy)
+    result, memory = replay.run(check="none")
+    with Session(replay) as session:
+        while session.to_asynchronous().reason != "ended":
+            pass
+        assert session.launch.scheduler.instructions == result.stats.instructions
+        assert all(np.array_equal(a.data, b.data) for a, b in zip(session.launch.device.memory.live(), memory.live(), strict=True))
 
 
 PARTS = {

@@ -423,7 +423,7 @@ class Motion(Inspection):
             last = found[-1] if found else -1
             while crossed and last < crossed[-1]:
                 before = crossed.pop()
-                self._scan(see, Look(), max(before - 1, 0), min(before + self._stepper.longest, end))
+                self._scan(see, Look(), max(before - 1, 0), min(before + self._stepper.longest + 1, end))
                 last = max(last, found[-1] if found else -1)
             if last >= 0:
                 return self._back_to(last, "ended")

@@ -31,6 +31,8 @@ from ptxlab.isa.operands import Op
 
 __all__ = ["Barriers", "PendingCompletion"]
 
+_ORDERING = int(Row.EXECUTION), int(Row.TENSOR)
+"""The rows that say what is ordered before an arrival; that of a relaxed one carries the second alone."""
 _PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
 _OBJECT = np.array([8], np.uint32)
@@ -249,9 +251,7 @@ class Barriers:
         gathered, waits = barrier_clock.gathered, barrier_clock.waits
         if gathered is not None:
             for wait in waits.values():
-                late = (
-                    wait.slot >= gathered.shape[1] or gathered[_PERFORMED, wait.slot].max() < wait.clock
-                )  # relaxed arrivals order as well
+                late = wait.slot >= gathered.shape[1] or all(gathered.item(row, wait.slot) < wait.clock for row in _ORDERING)
                 relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
                 if late and not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
                     self._findings.overrun(barrier, wait, op)

@@ -184,7 +184,7 @@ class Barriers:
     def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
         barrier_clock: BarrierClock = barrier.clock
         op, effects = warp.op, warp.op.effects
-        if agent.loads:
+        if agent.transfers is not None:
             self._tensor_memory.consume(clocks, agent, op.index)
         if isinstance(effects, CtaBarrier):
             parks = effects.waits and not effects.reduces

@@ -70,7 +70,7 @@ class Operations:
         if running is None:
             return
         warp, clocks, agent = running
-        if agent.loads:
+        if agent.transfers is not None:
             self._tensor_memory.consume(clocks, agent, operation.op.index)
         effects = operation.op.effects
         if isinstance(effects, Asynchronous):

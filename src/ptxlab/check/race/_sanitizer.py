@@ -63,7 +63,7 @@ __all__ = ["Sanitizer"]
 
 _SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
 _COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
-_CLOCK_WORD, _SUSPECTS_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT)
+_CLOCK_WORD, _SUSPECTS_WORD, _PARTED_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
 
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
@@ -172,6 +172,7 @@ class Sanitizer(Observer):
         clocks: Clocks = warp.cta.state["race"]
         agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id]
         warp.state["race"] = clocks, agent
+        self._tensor_memory.fill(warp, agent)
         if self._copies:
             agent.copies = clocks.own(agent, Completion.COPY_GROUP)
 
@@ -216,6 +217,14 @@ class Sanitizer(Observer):
             recorder.load(clocks, agent)
             at = shadow.drain(self._buffer.address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
+            if at < 0:  # what a transfer accesses is suspect
+                at = ~at
+                self._findings.judge(clocks, agent, shadow.suspects())
+                native = self._natives[self._heads[at * ROW_WORDS] & 0xFFFFFFFF]
+                assert isinstance(native, TensorAccess)
+                self._tensor_memory.recorded(agent, native.write)
+                at += 1
+                continue
             if words[_SUSPECTS_WORD]:  # before the next row changes the clocks
                 self._findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
             if at < count:
@@ -239,6 +248,7 @@ class Sanitizer(Observer):
             aligned, act = self._fences[index]
             if aligned:
                 self._aligned.executed(warp, op, head >> 32)
+                self._shadow.words[_PARTED_WORD] = self._aligned.parted
             act(clocks, agent)
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]

@@ -157,7 +157,10 @@ class Agent:
     copies: Slot | None = None
     """The slot of cp.async, if the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
-    """tcgen05.ld whose registers may not have been read: op index and clock."""
+    """tcgen05.ld whose registers may not have been read: op index and clock. Compiled code holds newer ones (`TransferWord.LOADS`)."""
+    transfers: Any = None
+    """The words of its transfers between registers and tensor memory (`TransferWord`), if the program has any."""
+    transfers_address: int = 0
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
-from ptxlab.check.race._barriers import Barriers
+from ptxlab.check.race._barriers import Barriers, acquire_barrier
 from ptxlab.check.race._exits import Aligned, Exits
 from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
@@ -34,6 +34,7 @@ from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
     Completion,
+    CtaBarrier,
     Effect,
     Fence,
     GridLaunch,
@@ -156,6 +157,8 @@ class Sanitizer(Observer):
         handler: Handler | None = self._handlers[type(op.effects)](op.effects)
         if handler is None:
             return None
+        if isinstance(op.effects, CtaBarrier):
+            return acquire_barrier
 
         def retired(warp: Warp, op: Op) -> None:
             clocks, agent = warp.state["race"]
@@ -208,14 +211,14 @@ class Sanitizer(Observer):
         if not count:
             return
         clocks, agent = warp.state["race"]
-        recorder, shadow = self._recorder, self._shadow
+        recorder, shadow, address = self._recorder, self._shadow, self._buffer.address
         words, copies = shadow.words, agent.copies
         if copies is not None:
             words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
         at = 0
         while at < count:
             recorder.load(clocks, agent)
-            at = shadow.drain(self._buffer.address, at, count)
+            at = shadow.drain(address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
             if at < 0:  # what a transfer accesses is suspect
                 at = ~at

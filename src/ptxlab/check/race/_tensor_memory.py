@@ -109,6 +109,8 @@ class TensorMemoryAccesses:
 
     def consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
         """Complete the early component of the loads of which op ``index`` and those before it have read all registers."""
+        if not (agent.loads or agent.transfers[_LOADS]):
+            return
         loads = _hold(agent)
         done = 0
         while done < len(loads) and self._consumption.consumed(loads[done][0], index):

@@ -73,12 +73,10 @@ class _Functions:
         self.drain, self.ranges = shadow_functions(2 if is_kept else 0)
         self.quick_rows = sys.maxsize if is_kept else _QUICK_ROWS
 
-    def count(self, rows: int) -> None:
-        """Count what is recorded; use the optimised functions from now on if it is much."""
-        self.quick_rows -= rows
-        if self.quick_rows < 0:
-            self.drain, self.ranges = shadow_functions()
-            self.quick_rows = sys.maxsize
+    def optimise(self) -> None:
+        """Use the optimised functions from now on: much has been recorded."""
+        self.drain, self.ranges = shadow_functions()
+        self.quick_rows = sys.maxsize
 
 
 _functions = cache(_Functions)
@@ -199,7 +197,9 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.count(count - first)
+        functions.quick_rows -= count - first
+        if functions.quick_rows < 0:
+            functions.optimise()
         at: int = functions.drain(self._address, rows, first, count)
         return at
 
@@ -208,7 +208,9 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.count(_ROWS_OF_ACCESS)
+        functions.quick_rows -= _ROWS_OF_ACCESS
+        if functions.quick_rows < 0:
+            functions.optimise()
         functions.ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:

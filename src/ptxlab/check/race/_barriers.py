@@ -63,7 +63,8 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     parked = barrier_clock.parked
     cta = parked[0].cta
     clocks: Clocks = cta.state["race"]
-    if barrier_clock.gathered is None and len(parked) == clocks.warps:
+    joined_at_once = barrier_clock.gathered is None and len(parked) == clocks.warps
+    if joined_at_once:
         barrier_clock.gathered = clocks.join_cta(cta.rank)
     else:
         rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
@@ -75,8 +76,9 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     for serial, foreign in barrier_clock.foreign.items():
         for agent in parked:
             clocks.acquire_from(agent, serial, foreign)
-    for agent in parked:
-        clocks.tick(agent)
+    if not joined_at_once:
+        for agent in parked:
+            clocks.tick(agent)
     parked.clear()
 
 
@@ -90,6 +92,7 @@ class Barriers:
 
     def __init__(self, recorder: AccessRecorder, tensor_memory: TensorMemoryAccesses) -> None:
         self._recorder = recorder
+        self._launch = recorder.launch
         self._findings = recorder.findings
         self._tensor_memory = tensor_memory
 
@@ -159,15 +162,28 @@ class Barriers:
 
     def arrived(self, barrier: Any) -> None:
         """Release the rows of the running agent to a barrier."""
-        if barrier.clock is None:
-            barrier.clock = BarrierClock()
-        scheduler = self._recorder.launch.scheduler
+        barrier_clock: BarrierClock | None = barrier.clock
+        if barrier_clock is None:
+            barrier_clock = barrier.clock = BarrierClock()
+        scheduler = self._launch.scheduler
         operation, warp = scheduler.performing, scheduler.current
         if operation is not None:
             if operation.agent is not None:
                 self._operation_arrived(barrier, operation.agent, operation.op)
         elif warp is not None:
-            self._warp_arrived(barrier, warp, *warp.state["race"])
+            clocks, agent = warp.state["race"]
+            if agent.transfers is not None and (agent.loads or agent.transfers[_LOADS]):
+                self._tensor_memory.consume(clocks, agent, warp.op.index)
+            effects = warp.op.effects
+            if type(effects) is CtaBarrier:
+                parks = effects.waits and not effects.reduces
+                if barrier_clock.arrivals or not parks:
+                    self._check_phase(barrier, agent, warp, effects)
+                if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
+                    agent.barrier = None
+                    barrier_clock.parked.append(agent)
+                    return
+            self._warp_arrived(barrier, warp, clocks, agent)
 
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
         barrier_clock: BarrierClock = barrier.clock
@@ -186,16 +202,6 @@ class Barriers:
     def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
         barrier_clock: BarrierClock = barrier.clock
         op, effects = warp.op, warp.op.effects
-        if agent.transfers is not None and (agent.loads or agent.transfers[_LOADS]):
-            self._tensor_memory.consume(clocks, agent, op.index)
-        if isinstance(effects, CtaBarrier):
-            parks = effects.waits and not effects.reduces
-            if barrier_clock.arrivals or not parks:
-                self._check_phase(barrier, agent, warp, effects)
-            if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
-                agent.barrier = None
-                barrier_clock.parked.append(agent)
-                return
         rows = clocks.released_rows(agent)
         self._check_initialised(barrier, agent, agent.rows, op)
         order = _relaxed_order(effects)

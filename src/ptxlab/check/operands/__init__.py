@@ -24,4 +24,7 @@ def observe(launch: Launch) -> OperandCheck | None:
 
 
 def warm() -> None:
-    """There is nothing to compile."""
+    """Compile the check's function into the cache."""
+    from ptxlab.check.operands._word_check import differs_function
+
+    differs_function()

@@ -157,7 +157,9 @@ class OperandCheck(Observer):
         self._elements.ended(cta)
 
     def performing(self, operation: AsyncOperation) -> None:
-        if operation.tiles is not None:
+        if operation.product is not None:
+            self._performing_product(operation, operation.product())
+        elif operation.tiles is not None:
             for tile in operation.tiles():
                 shared = self._shared.get(id(tile.cta))
                 if shared is not None:
@@ -175,22 +177,24 @@ class OperandCheck(Observer):
                 self._words[id(operation.cta)].copied(operation.words)
         elif operation.tensor_copy is not None:
             self._copied_to_tensor_memory(operation, operation.tensor_copy())
-        elif operation.product is not None:
-            product = operation.product()
-            self._types.setdefault(product.d, operation)
-            if self._results.needed:
-                self._results.multiplied(product)
-            for cta in product.ctas:
-                # An operation may perform after its CTA has exited.
-                if id(cta) in self._shared:
-                    self._multiplied(operation, product, cta)
-            if operation.details is not None:
-                self._multiplied_elsewhere(operation, operation.details, product)
-            if product.scales and id(product.ctas[0]) in self._tensor:
-                about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
-                self._scale_check.multiplied(*about)
-                if self._of_two_arrays(product, product.ctas[0]):
-                    self._scale_check.exchanged(*about)
+
+    def _performing_product(self, operation: AsyncOperation, product: MatrixProduct) -> None:
+        """A matrix instruction is about to read its operands."""
+        if product.d not in self._types:
+            self._types[product.d] = operation
+        if self._results.needed:
+            self._results.multiplied(product)
+        for cta in product.ctas:
+            # An operation may perform after its CTA has exited.
+            if id(cta) in self._shared:
+                self._multiplied(operation, product, cta)
+        if operation.details is not None:
+            self._multiplied_elsewhere(operation, operation.details, product)
+        if product.scales and id(product.ctas[0]) in self._tensor:
+            about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
+            self._scale_check.multiplied(*about)
+            if self._of_two_arrays(product, product.ctas[0]):
+                self._scale_check.exchanged(*about)
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """An instruction of one warp has multiplied matrices in registers."""

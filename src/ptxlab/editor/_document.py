@@ -7,7 +7,7 @@ from functools import cached_property
 from lsprotocol import types
 
 from ptxlab import ptx
-from ptxlab.check import Followed, lint_module
+from ptxlab.check import Checked, Followed
 from ptxlab.diagnostics import Diagnostic, PtxlabError
 from ptxlab.editor._positions import Positions
 from ptxlab.editor._structure import Definition, Statement, Structure, read_structure
@@ -42,14 +42,18 @@ class Document:
         return Values(self.structure)
 
     @cached_property
+    def _checked(self) -> Checked:
+        return Checked(self.text, self.file)
+
+    @property
     def instruction_findings(self) -> list[Diagnostic]:
-        """What the linter finds without following the paths: fast."""
-        return lint_module(self.text, self.file, None, None, dataflow=False)
+        """What the linter finds without following the paths."""
+        return self._checked.instruction_findings
 
     @cached_property
     def findings(self) -> list[Diagnostic]:
         """What the linter finds."""
-        return lint_module(self.text, self.file, None, None, followed=self.followed)
+        return self._checked.findings(self.followed)
 
     @cached_property
     def source_map(self) -> ptx.SourceMap | None:

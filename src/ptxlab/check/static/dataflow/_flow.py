@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
+from ptxlab.check.static.dataflow._followed import asked_operands, calculates, followed
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
 from ptxlab.check.static.dataflow._values import Data, Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
-from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
-from ptxlab.isa.operands import Addr, Group, Op, PairOf, Reg, Resolved, SymbolAddress
+from ptxlab.isa.native_ops import Collective, LaneAccess
+from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
 __all__ = ["Flow", "Solver", "flow_of"]
 
@@ -47,12 +48,16 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for."""
+    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for.
+
+    ``written``: what it writes, if that does not depend on values.
+    """
 
     op: Op
     pure: bool
     reads: tuple[int, ...]
-    asked: tuple[Resolved | None, ...]
+    asked: tuple[Resolved | None, ...] = ()
+    written: list[tuple[int, Value]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class Solver:
         self._parts: dict[int, list[_Part]] = {}
         self._memory: dict[tuple[int, ...], _Seen] = {}
         self._live: dict[int, list[int]] = {}
-        self._followed = _followed(program)
+        self._followed = followed(program)
 
     def solve(self) -> Flow:
         program = self.program
@@ -187,7 +192,9 @@ class Solver:
         for part in parts:
             op = part.op
             read = [state.get(register) or unwritten(register) for register in part.reads]
-            if part.pure:
+            if part.written is not None:
+                written = part.written
+            elif part.pure:
                 written = evaluator.pure(op, read, state)
             else:
                 seen = self._seen(part, number, read, state)
@@ -212,9 +219,10 @@ class Solver:
                 continue
             op = program.ops[index]
             if op.row.kind == "pure":
-                found.append(_Part(op, True, program.reads[index], ()))
+                made = self._new(op) if calculates(op) else None
+                found.append(_Part(op, True, program.reads[index] if made is None else (), written=made))
                 continue
-            asked = _asked(op)
+            asked = asked_operands(op)
             bases = [operand.base if isinstance(operand, Addr) else operand for operand in (*asked, op.guard)]
             found.append(_Part(op, False, tuple([base.index for base in bases if isinstance(base, Reg)]), asked))
         return found
@@ -267,6 +275,10 @@ class Solver:
         if isinstance(op.effects, Alloc) and (destination := operands[0]) is not None and destination.constant is not None:
             columns = operands[1].constant if operands[1] is not None else None
             self.slots[destination.constant & 0xFFFFFF] = Value(self.symbols.get(("columns", op.index, columns), uniform=True), 0)
+        return self._new(op)
+
+    def _new(self, op: Op) -> list[tuple[int, Value]]:
+        """Values of which nothing is known but which execution has written them."""
         leaf = frozenset({op.index})
         return [(r, Value(self.symbols.get(("written", op.index, i), leaf), 0)) for i, r in enumerate(self.program.writes[op.index])]
 
@@ -310,49 +322,6 @@ class Solver:
                     spread = np.repeat(source.data.reshape(-1, 32)[:, lane.constant], 32)
                     return [(destination.index, Value(None, spread if (spread != spread[0]).any() else int(spread[0]), source.root))]
         return None
-
-
-def _followed(program: Program) -> list[bool]:
-    """Whether each op is executed here: all but pure instructions whose results only reach stored data and addresses in global memory."""
-    makers: dict[int, list[Op]] = {}
-    followed = [op.row.kind != "pure" for op in program.ops]
-    wanted: list[int] = []
-
-    def follow(op: Op) -> None:
-        match program.natives.get(op.index):
-            case LaneAccess(space="global" | "const") | Atomic(space="global"):
-                pass
-            case LaneAccess(address=position) | CopyAsync(destination=position):
-                address = op.operands[position]
-                if isinstance(address, Addr) and isinstance(address.base, Reg):
-                    wanted.append(address.base.index)
-            case _ if op.row.kind == "pure":
-                wanted.extend(program.reads[op.index])
-            case _:
-                bases = [operand.base if isinstance(operand, Addr) else operand for operand in _asked(op)]
-                wanted.extend(base.index for base in bases if isinstance(base, Reg))
-        if op.guard is not None:
-            wanted.append(op.guard.index)
-
-    for op in program.ops:
-        if followed[op.index]:
-            follow(op)
-        else:
-            for register in program.writes[op.index]:
-                makers.setdefault(register, []).append(op)
-    while wanted:
-        for op in makers.pop(wanted.pop(), ()):
-            if not followed[op.index]:
-                followed[op.index] = True
-                follow(op)
-    return followed
-
-
-def _asked(op: Op) -> tuple[Resolved | None, ...]:
-    """The operands of an instruction that is not pure whose values rules may ask for: no results, and no vectors, which hold data."""
-    outputs = op.row.outputs
-    given = enumerate(op.operands)
-    return tuple([None if isinstance(each, Group) or (at < outputs and not isinstance(each, Addr)) else each for at, each in given])
 
 
 def _is_parameter(operand: Resolved) -> bool:

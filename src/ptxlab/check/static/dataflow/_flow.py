@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
+from ptxlab.check.static.dataflow._exchange import Words
 from ptxlab.check.static.dataflow._followed import asked_operands, calculates, followed
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
@@ -19,7 +20,7 @@ from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["Flow", "Solver", "flow_of"]
+__all__ = ["Flow", "Part", "Solver", "flow_of"]
 
 _MOST_OPTIONS = 4
 _VISITS = 24
@@ -47,7 +48,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for.
 
     ``written``: what it writes, if that does not depend on values.
@@ -84,7 +85,7 @@ class Solver:
         self.points: dict[int, Point] = {}
         self.slots: dict[int, Value] = {}
         self.visits = [0] * count
-        self._parts: dict[int, list[_Part]] = {}
+        self._parts: dict[int, list[Part]] = {}
         self._memory: dict[tuple[int, ...], _Seen] = {}
         self._live: dict[int, list[int]] = {}
         self._followed = followed(program)
@@ -181,15 +182,24 @@ class Solver:
 
     # ------------------------------------------------------------------------------------------------------ instructions
 
-    def execute(self, number: int, state: State, threads: NDArray[np.bool_]) -> list[Point]:
-        """Execute a block on a state; returns the instructions that the rules look at."""
+    def parts(self, number: int) -> list[Part]:
+        """The instructions of a block that are executed."""
+        found = self._parts.get(number)
+        if found is None:
+            found = self._parts[number] = self._followed_in(number)
+        return found
+
+    def execute(
+        self, number: int, state: State, threads: NDArray[np.bool_], parts: list[Part] | None = None, words: Words | None = None
+    ) -> list[Point]:
+        """Execute a block, or parts of it, on a state; returns the instructions that the rules look at.
+
+        ``words``: what threads have left in shared memory, if that is followed.
+        """
         points: list[Point] = []
         evaluator = self.evaluator
         unwritten = evaluator.unwritten
-        parts = self._parts.get(number)
-        if parts is None:
-            parts = self._parts[number] = self._followed_in(number)
-        for part in parts:
+        for part in self.parts(number) if parts is None else parts:
             op = part.op
             read = [state.get(register) or unwritten(register) for register in part.reads]
             if part.written is not None:
@@ -201,6 +211,9 @@ class Solver:
                 if seen.point is not None:
                     points.append(seen.point)
                 written = self._other(op, seen.operands, threads) if seen.written is None else seen.written
+                if words is not None:
+                    loaded = words.access(op, self.program.natives.get(op.index), seen.operands, threads, state)
+                    written = written if loaded is None else [(register, loaded) for register, _ in written]
             if op.guard is not None:
                 guard = evaluator.operand(op.guard, state, 1)
                 assert guard is not None
@@ -209,8 +222,7 @@ class Solver:
                 state[register] = value
         return points
 
-    def _followed_in(self, number: int) -> list[_Part]:
-        """The instructions of a block that are executed."""
+    def _followed_in(self, number: int) -> list[Part]:
         program = self.program
         block = program.blocks[number]
         found = []
@@ -220,14 +232,14 @@ class Solver:
             op = program.ops[index]
             if op.row.kind == "pure":
                 made = self._new(op) if calculates(op) else None
-                found.append(_Part(op, True, program.reads[index] if made is None else (), written=made))
+                found.append(Part(op, True, program.reads[index] if made is None else (), written=made))
                 continue
             asked = asked_operands(op)
             bases = [operand.base if isinstance(operand, Addr) else operand for operand in (*asked, op.guard)]
-            found.append(_Part(op, False, tuple([base.index for base in bases if isinstance(base, Reg)]), asked))
+            found.append(Part(op, False, tuple([base.index for base in bases if isinstance(base, Reg)]), asked))
         return found
 
-    def _seen(self, part: _Part, block: int, read: list[Value], state: State) -> _Seen:
+    def _seen(self, part: Part, block: int, read: list[Value], state: State) -> _Seen:
         """An instruction that is not pure on the values that it reads."""
         op = part.op
         key = op.index, *map(id, read)

@@ -13,6 +13,7 @@ pytest.importorskip("pygls")
 from lsprotocol import types
 
 import ptxlab
+from ptxlab.check import Abandoned
 from ptxlab.editor._document import Document
 from tests.editor.client_helpers import Editor, covered, position
 
@@ -360,6 +361,14 @@ def test_a_long_file_is_checked_in_time() -> None:
         assert Document(text.replace("%r6, 1;", f"%r6, {number + 9000};")).diagnostics()
         times.append(time.process_time() - begin)
     assert min(times) < 0.2
+
+
+def test_a_document_that_was_given_up_is_checked_again() -> None:
+    document = Document(TEXT)
+    with pytest.raises(Abandoned):
+        document.diagnostics(wanted=lambda: False)
+    assert document.findings == ptxlab.lint(TEXT)
+    assert document.instruction_findings == ptxlab.lint(TEXT, dataflow=False)
 
 
 def test_a_long_file_is_edited(editor: Editor) -> None:

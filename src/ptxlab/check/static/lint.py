@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -157,14 +157,20 @@ class Checked:
                         self._lowered[function.name] = lowering
             self.instruction_findings = _in_order(module, self._found)
 
-    def findings(self, followed: Followed) -> list[Diagnostic]:
-        """What is found, paths included if nothing else is wrong with the module. To be asked once."""
+    def findings(self, followed: Followed, wanted: Callable[[], bool] = lambda: True) -> list[Diagnostic]:
+        """What is found, paths included if nothing else is wrong with the module. To be asked once.
+
+        Raises
+        ------
+        Abandoned
+            when ``wanted``, which is asked from time to time, says no
+        """
         if self._lowered is None or any(d.severity == "error" for d in self._found):
             return self.instruction_findings
         module, found = self._module, list(self._found)
         with collection_paused():
-            programs = {name: self._lowered.pop(name).program() for name in list(self._lowered)}
-            for reports in followed.reports(module, programs, self._target):
+            programs = {name: self._lowered.pop(name).program(executable=False) for name in list(self._lowered)}
+            for reports in followed.reports(module, programs, self._target, wanted):
                 found += _reported(module, reports)
             if self._whole:
                 found += unused(module, programs)

@@ -11,7 +11,7 @@ from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
 from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
 from ptxlab.engine.lowering._loaded_values import find_loaded_values
-from ptxlab.engine.lowering.frame import assign_frame
+from ptxlab.engine.lowering.frame import assign_frame, find_liveness
 from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
 from ptxlab.engine.lowering.matching import Mismatch, candidates, fits, shape_of
 from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
@@ -143,8 +143,8 @@ class Lowering:
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
 
-    def program(self, contracted: bool = False) -> Program:
-        """The program of what has been resolved."""
+    def program(self, contracted: bool = False, executable: bool = True) -> Program:
+        """The program of what has been resolved; ``executable``: with a frame, and all else that only its execution needs."""
         function = self.function
         ops, blocks = link(self.items, self.labels)
         text = f"{function.name}\0{contracted}\0{text_without_bodies(self.module, self.called)}"
@@ -165,8 +165,11 @@ class Lowering:
         )
         if contracted:
             contract_program(program)
-        assign_frame(program)
-        find_loaded_values(program)
+        if executable:
+            assign_frame(program)
+            find_loaded_values(program)
+        else:
+            find_liveness(program)
         return program
 
     def _declare(self, block: ast.Block, scope: Scope) -> None:

@@ -88,6 +88,7 @@ class Solver:
         self._parts: dict[int, list[Part]] = {}
         self._memory: dict[tuple[int, ...], _Seen] = {}
         self._live: dict[int, list[int]] = {}
+        self._warps_led: dict[int, tuple[NDArray[np.bool_], bool]] = {}
         self._followed = followed(program)
 
     def solve(self) -> Flow:
@@ -148,7 +149,7 @@ class Solver:
 
     def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:
         old_threads = self.reached[block]
-        if not threads.any():
+        if threads is not old_threads and not threads.any():
             return False
         entry = self.entry[block]
         live = self.live_after(before)
@@ -156,7 +157,7 @@ class Solver:
             self.entry[block] = {register: state[register] for register in live if register in state}
             self.reached[block] = threads
             return True
-        changed = bool((threads & ~old_threads).any())
+        changed = threads is not old_threads and bool((threads & ~old_threads).any())
         if changed:
             self.reached[block] = threads | old_threads
         for register in live:
@@ -310,12 +311,19 @@ class Solver:
         found = self.slots.get(address.constant & 0xFFFFFF)
         return None if found is None else [(register, found) for register in self.program.writes[op.index]]
 
+    def _leads_warps(self, reached: NDArray[np.bool_]) -> bool:
+        """Whether the first lane of each warp of some threads is one of them."""
+        known = self._warps_led.get(id(reached))
+        if known is None:
+            whole = bool(reached[self.threads.lane == 0][np.unique(self.threads.warp[reached])].all())
+            known = self._warps_led[id(reached)] = reached, whole
+        return known[1]
+
     def _collective(
         self, op: Op, operands: tuple[Value | None, ...], native: Collective, reached: NDArray[np.bool_]
     ) -> list[tuple[int, Value]] | None:
         first = self.threads.lane == 0
-        whole = bool(reached[first][np.unique(self.threads.warp[reached])].all())
-        if native.name == "elect" and whole:
+        if native.name == "elect" and self._leads_warps(reached):
             member = operands[native.member]
             if member is not None and member.constant == 0xFFFFFFFF:
                 destination = op.operands[0]

@@ -53,6 +53,8 @@ class Paths:
     threads: NDArray[np.bool_]
     thread: int
     by_block: list[list[Point]]
+    matching: WeakKeyDictionary[Test, list[Point]]
+    """What each test accepts, for all classes of the kernel."""
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
     _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
@@ -134,12 +136,14 @@ class Paths:
         found = self._tests.get(test)
         if found is None:
             found = self._tests[test] = _Accepted()
-            for number, inside in enumerate(self.by_block):
-                for point in inside:
-                    if test(point) and self.executes(point) is not False:
-                        found.points.append(point)
-                        found.blocks |= 1 << number
-                        found.last[number] = point.op.index
+            matching = self.matching.get(test)
+            if matching is None:
+                matching = self.matching[test] = [point for inside in self.by_block for point in inside if test(point)]
+            for point in matching:
+                if self.executes(point) is not False:
+                    found.points.append(point)
+                    found.blocks |= 1 << point.block
+                    found.last[point.block] = point.op.index
         return found
 
     # ------------------------------------------------------------------------------------------------------------- search
@@ -365,5 +369,6 @@ def paths_of(flow: Flow) -> list[Paths]:
     by_block: list[list[Point]] = [[] for _ in flow.program.blocks]
     for _, point in sorted(flow.points.items()):
         by_block[point.block].append(point)
-    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block) for members in _classes(flow)]
+    matching: WeakKeyDictionary[Test, list[Point]] = WeakKeyDictionary()
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block, matching) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

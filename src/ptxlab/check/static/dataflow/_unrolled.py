@@ -112,7 +112,7 @@ class Execution:
             held = False
             for point in solver.execute(number, group.state, group.threads, parts[first:last], self._words):
                 threads, known = _executing(point.guard, group.threads)
-                if threads.any():
+                if point.guard is None or threads.any():
                     yield Step(point, threads, group.threads, certain and known)
                 if self._exchanges and isinstance(point.op.effects, CtaBarrier):
                     held = point.op.effects.waits and bool((threads == group.threads).all())

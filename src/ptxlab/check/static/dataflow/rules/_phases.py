@@ -85,8 +85,8 @@ class Phases:
             return
         self.unseen.discard(point.op.index)
         offsets = np.broadcast_to(np.asarray(low), step.threads.shape)
-        for offset in np.unique(offsets[step.threads]).tolist():
-            threads = step.threads & (offsets == offset)
+        for offset in [low] if isinstance(low, int) else np.unique(offsets[step.threads]).tolist():
+            threads = step.threads if isinstance(low, int) else step.threads & (offsets == offset)
             if isinstance(effect, MbarrierInit):
                 count = point.named("expected")
                 self.expected[offset] = None if count is None or offset in self.expected else count.constant

@@ -238,6 +238,8 @@ def repeated_arrivals(kernel: Kernel) -> Iterator[Report]:
 def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
     """Waits without arrival, and arrivals without a wait in between."""
     arrives, waits = of_class(ClusterArrive), of_class(ClusterWait)
+    if not kernel.of(arrives) and not kernel.of(waits):
+        return
     for paths in kernel.paths:
         wait = paths.path(None, arrives, waits)
         if isinstance(wait, Point):

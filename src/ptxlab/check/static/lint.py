@@ -117,7 +117,11 @@ def lint_module(
     followed: Followed | None = None,
 ) -> list[Diagnostic]:
     """Check a module that came under a name; ``followed`` has what is known of the kernels of an earlier text."""
-    checked = Checked(text, file, target, version)
+    with collection_paused():
+        return _findings(Checked(text, file, target, version), dataflow, followed)
+
+
+def _findings(checked: Checked, dataflow: bool, followed: Followed | None) -> list[Diagnostic]:
     return checked.findings(followed or Followed()) if dataflow else checked.instruction_findings
 
 

@@ -352,6 +352,8 @@ class Replay:
 
     def _uses(self, cta: ReplayedCta, operation: Operation, kind: str, op: int, begin: float, end: float) -> None:
         """Note what an operation accesses of shared and tensor memory."""
+        if cta.group.ctas[0].number >= self._shown:
+            return
         for rank, extent in operation.extents:
             touched = cta.group.ctas[rank].number
             if touched < self._shown:

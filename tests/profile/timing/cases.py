@@ -159,7 +159,11 @@ def _cluster_gemm(entry: str, rows: int, columns: int, steps: int) -> Kernel:
 
 SHARES = ("1x1", "1x2", "2x1", "2x2", "4x1", "1x2_fenced", "2x1_fenced", "2x2_fenced")
 CLUSTERS = tuple(
-    ("cluster copies" if kind.startswith("none") else "cluster GEMM", f"{kind}_{share}/{rows}x{columns}x{steps}", partial(_cluster_gemm, f"{kind}_{share}", rows, columns, steps))
+    (
+        "cluster copies" if kind.startswith("none") else "cluster GEMM",
+        f"{kind}_{share}/{rows}x{columns}x{steps}",
+        partial(_cluster_gemm, f"{kind}_{share}", rows, columns, steps),
+    )
     for kind, rows, columns, steps in (
         ("f16_64_s3", 2048, 2048, 32),
         ("f16_128_s3", 2048, 2048, 32),

@@ -24,7 +24,6 @@ SECOND = "setp.lt.and.u32 %p4, %r46, %rank, %p1; @%p4 "
 """A guard for one thread of the CTAs in the upper half."""
 RELEASES = {"": "", ".relaxed": ".relaxed.cluster", ".release": ".release.cluster"}
 ACQUIRES = {"": "", ".relaxed": ".relaxed.cluster", ".acquire": ".acquire.cluster"}
-LOCAL = "shared::cta.b64 _, [%s+40000]"
 REMOTE = "shared::cluster.b64 _, [%r47+40000]"
 
 
@@ -43,11 +42,8 @@ def _barriers() -> Iterator[Micro]:
             yield _pair(f"cluster.barrier.c{size}.w{warps}", MEET, size, warps=warps)
             yield _pair(f"cluster.barrier.relaxed.c{size}.w{warps}", MEET.replace("arrive", "arrive.relaxed"), size, warps=warps)
     for how, suffix in RELEASES.items():
-        for where, (place, cluster) in {"local": (LOCAL, 1), "remote": (REMOTE, 2)}.items():
-            step = f"mbarrier.arrive{suffix}.{place};"
-            for warps in (1, 8):
-                name = f"mbarrier.arrive{how}.{where}.w{warps}"
-                yield _pair(name, step, warps=warps) if cluster == 2 else measured(name, step, warps=warps)
+        for warps in (1, 8):
+            yield _pair(f"mbarrier.arrive{how}.remote.w{warps}", f"mbarrier.arrive{suffix}.{REMOTE};", warps=warps)
     for size in SIZES:
         for how, suffix in RELEASES.items():
             wait, arrive = _wait(".acquire.cluster" if how == ".release" else ""), f"mbarrier.arrive{suffix}.{REMOTE};"
@@ -69,16 +65,9 @@ def _distributed() -> Iterator[Micro]:
     chain = "ld.shared::cluster.u32 %r#, [%r#];"
     start = NEXT + "".join(f"mov.u32 %r{c}, %r47;" for c in range(4)) + "st.shared.u32 [%s], %r47;"
     loop = start + "mapa.shared::cluster.u32 %r45, %s, %r46; st.shared::cluster.u32 [%r45], %r45;" + MEET
-    wide = "ld.shared::cluster.v4.u32 {%r#, %r20, %r21, %r22}, [%r36]; xor.b32 %r40, %r40, %r20; xor.b32 %r40, %r40, %r21;"
     place = NEXT + "mad.lo.u32 %r36, %t, 16, %r47;" + MEET
     for size in SIZES:
         yield _pair(f"dsmem.ld.c{size}.latency", chain, size, before=loop)
-        for warps in (4, 16, 32):
-            yield _pair(f"dsmem.ld.v4.c{size}.w{warps}", wide, size, warps=warps, chains=4, before=place)
-            yield _pair(f"dsmem.st.v4.c{size}.w{warps}", "st.shared::cluster.v4.u32 [%r36], {%r#, %r30, %r31, %r33};", size,
-                        warps=warps, chains=4, before=place)  # fmt: skip
-    yield _pair("dsmem.ld.b32.c2.w16", wide.replace("v4.u32 {%r#, %r20, %r21, %r22}", "u32 %r20").replace("%r21", "%r20"),
-                warps=16, chains=4, before=NEXT + "mad.lo.u32 %r36, %t, 4, %r47;" + MEET)  # fmt: skip
     yield _pair("dsmem.atom.c2.latency", "atom.shared::cluster.add.u32 %r0, [%r36], %r0;", before=place)
     expect = "mbarrier.arrive.expect_tx.shared.b64 %d31, [%s+40000], 4;"
     one = "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r47], %r0, [%r47+40000];"
@@ -98,8 +87,8 @@ def _distributed() -> Iterator[Micro]:
 def _multicasts() -> Iterator[Micro]:
     """One CTA copies to all, each waits for the bytes, and all meet; without multicast, each copies for itself."""
     meet = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
-    first = "setp.eq.and.u32 %p3, %rank, 0, %p1; mov.u32 %r46, 0; mov.u32 %r47, %cluster_nctarank; mov.u32 %r44, 1; shl.b32 %r44, %r44, %r47;"
-    first += "sub.u32 %r44, %r44, 1; cvt.u16.u32 %h30, %r44;" + MEET
+    first = "setp.eq.and.u32 %p3, %rank, 0, %p1; mov.u32 %r46, 0; mov.u32 %r47, %cluster_nctarank; "
+    first += "mov.u32 %r44, 1; shl.b32 %r44, %r44, %r47; sub.u32 %r44, %r44, 1; cvt.u16.u32 %h30, %r44;" + MEET
     bulk = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
     tensor = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     for size in (1, *SIZES):
@@ -109,12 +98,12 @@ def _multicasts() -> Iterator[Micro]:
                 if size == 1 and how == "multicast":
                     continue
                 copy = f"@{guard} {bulk}{suffix} [%s], [%data], {copied}, [%s+40000]{mask};"
-                yield _pair(f"bulk.{how}.c{size}.{copied}.x{copies}", f"{expect} {copy * copies} {WAIT} {meet}", size, unroll=4, before=first)
-                if copied % 128 or copied > 32768:
-                    continue
+                step = f"{expect} {copy * copies} {WAIT} {meet}"
+                yield _pair(f"bulk.{how}.c{size}.{copied}.x{copies}", step, size, unroll=4, before=first)
                 copy = f"@{guard} {tensor}{suffix} [%s], [%map, {{%r46, %r46}}], [%s+40000]{mask};"
-                yield _pair(f"tensor.{how}.c{size}.{copied}.x{copies}", f"{expect} {copy * copies} {WAIT} {meet}", size, unroll=4,
-                            maps=True, box=copied // 128, before=first)  # fmt: skip
+                step = f"{expect} {copy * copies} {WAIT} {meet}"
+                name = f"tensor.{how}.c{size}.{copied}.x{copies}"
+                yield _pair(name, step, size, unroll=4, maps=True, box=copied // 128, before=first)
 
 
 CLUSTER_MICRO: dict[str, Micro] = {micro.name: micro for make in (_barriers, _distributed, _multicasts) for micro in make()}
@@ -149,7 +138,8 @@ def streams() -> Iterator[Kernel]:
         per_row = width // 16
         walk = f"""
 rem.u32 %r10, %t, {per_row}; div.u32 %r11, %t, {per_row}; mad.lo.u32 %r10, %cta, {per_row}, %r10; mov.u32 %r8, 0;
-mul.wide.u32 %d1, %r11, 16384; mul.wide.u32 %d2, %r10, 16; add.u64 %d1, %d1, %d2; add.u64 %d1, %d1, %from; mov.u32 %r12, {rows // (256 // per_row)};
+mul.wide.u32 %d1, %r11, 16384; mul.wide.u32 %d2, %r10, 16; add.u64 %d1, %d1, %d2; add.u64 %d1, %d1, %from;
+mov.u32 %r12, {rows // (256 // per_row)};
 AGAIN: {load.replace("xor.b32 %r8, %r4", "xor.b32 %r8, %r8, %r4; xor.b32 %r8, %r8")}
 add.u64 %d1, %d1, {256 // per_row * 16384}; sub.u32 %r12, %r12, 1; setp.ne.u32 %p2, %r12, 0; @%p2 bra AGAIN; {keep}"""
         name = f"columns.{width}"

@@ -21,6 +21,7 @@ import numpy as np
 from ptxlab import TensorMap
 from tests.hardware.suite._kernel import HEAD, Kernel, entry, packed
 from tests.hardware.suite._tools import version_9_0
+from tests.profile.timing.accesses import DATA
 from tests.profile.timing.cases import CASES
 from tests.profile.timing.cluster_micro import CLUSTER_MICRO, launches, streams
 from tests.profile.timing.micro import MICRO
@@ -28,6 +29,8 @@ from tests.profile.timing.micro import MICRO
 HERE = Path(__file__).parent
 BLOCK = 1 << 17
 """Bytes of an array that are kept; the runner repeats them."""
+LEAST = 0.5
+"""Cycles of an instruction; if there are fewer, the assembler has made one of many."""
 SOME = 0x7F1234560000
 AGAIN = ("fence.", "bulk.", "tensor.", "cluster.", "mbarrier.", "ld.", "st.global", "red.", "atom.", "cp.async", "stream.c")
 """Micro-benchmarks that are recorded again, so that the device can be compared with the one that recorded the others."""
@@ -131,5 +134,30 @@ def write(folder: Path) -> None:
     print(len(kit.jobs), "jobs,", len(kit.modules), "modules")
 
 
+def condense(results: Path) -> None:
+    """Add the results of a kit to the data that tests read: times with the clocks of the timed launches, and cycles of micro-benchmarks.
+
+    Clocks of different SMs differ: of a micro-benchmark on all of them, the cycles are the median of its warps.
+    """
+    (_, about), *found = map(json.loads, results.read_text().splitlines())
+    kernels, micro = (json.loads((DATA / f"{name}_h200.json").read_text()) for name in ("kernels", "micro"))
+    assert about["gpu"] == kernels["tools"][0]
+    for name, result in found:
+        if "error" in result:
+            continue
+        if "ns" in result:
+            times = {"ns": statistics.median(result["ns"])} | {key: result[key] for key in ("clock", "registers")}
+            kernels["kernels"][name] = times | {k: v for k, v in kernels["kernels"].get(name, {}).items() if k == "ncu"}
+        elif (short := name.removeprefix("micro/")) in CLUSTER_MICRO:
+            cycles = result["warps"][1] if "grid" in short else min(result["cycles"])
+            if cycles >= LEAST * result["count"]:
+                micro["measured"][short] = [result["count"], cycles]
+    for name, data in (("kernels", kernels), ("micro", micro)):
+        (DATA / f"{name}_h200.json").write_text(json.dumps(data, indent=0))
+
+
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    if sys.argv[1] == "condense":
+        condense(Path(sys.argv[2]))
+    else:
+        write(Path(sys.argv[1]))

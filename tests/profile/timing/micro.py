@@ -59,7 +59,10 @@ def measured(
     only: str = "",
     after: str = "",
 ) -> Micro:
-    """``step`` with # for the number of a chain; ``before`` is executed once; ``only`` a guard for what is measured; ``box`` the rows of a tensor map."""
+    """``step`` with # for the number of a chain; ``before`` is executed once; ``only`` a guard for what is measured.
+
+    ``box``: the rows of a box of the tensor map.
+    """
     body = "\n".join(_chains(step, chains) for _ in range(unroll))
     set_up = "\n".join(
         f"ld.global.u32 %r{c}, [%data+{16 * c}]; ld.global.f32 %f{c}, [%data+{16 * c}]; ld.global.f64 %fd{c % 8}, [%data+{16 * c}];"

@@ -102,10 +102,12 @@ class Parameters:
     """From the end of a kernel to the begin of the next one."""
     cta_interval: float = _known("empty kernels on an H200: 132,000 CTAs", 158.0)
     """Between the starts of two CTAs on an SM."""
+    cluster_interval: float = _known("empty kernels on an H200: 13,200 CTAs in clusters of 2, 4 and 8 (empty.c2.13200x128.shared0)", 160.0)
+    """The same more between two clusters: by the number of their CTAs more between two CTAs."""
     l2_latency: float = _known(_MICRO, 275.0)
     dram_latency: float = _known(_MICRO, 640.0)
     shared_latency: float = _known(_MICRO, 23.0)
-    l2_bytes: float = _known(_KERNELS, 72.0)
+    l2_bytes: float = _known(_KERNELS, 60.0)
     """Between an SM and L2 in a cycle, when all SMs use it."""
     dram_bytes: float = _known(_KERNELS, 2270.0)
     """Read from DRAM in a cycle, for all SMs."""

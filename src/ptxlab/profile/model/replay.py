@@ -87,12 +87,14 @@ class Replay:
         self._shown = shown
         self.shown_ends = [0.0] * min(shown, sum(map(len, clusters)))
         waiting = list(enumerate(clusters))[::-1]
-        last_start = -self.known.cta_interval
+        size = len(self._sms)
+        interval = self.known.cta_interval + (self.known.cluster_interval / size if size > 1 else 0.0)
+        last_start = -interval
         self._free: list[tuple[float, int, Link | None]] = [(0.0, -1 - number, None) for number in range(resident)]
         while waiting or self._heap:
             if waiting and self._free:
                 free, _, before = heappop(self._free)
-                start = last_start = max(last_start + self.known.cta_interval, free)
+                start = last_start = max(last_start + interval, free)
                 self._start(*waiting.pop(), free, start, before)
                 continue
             if not self._heap and not self._release():

@@ -19,7 +19,7 @@ _CARRIED = "as sm_90a: not measured"
 _PUBLISHED = "NVIDIA's published rates"
 
 
-def _known(source: str, value: float) -> Any:
+def _known(source: str, value: float | tuple[int, ...]) -> Any:
     return field(default=value, metadata={"source": source})
 
 

@@ -229,10 +229,12 @@ class Session:
         if selected is None:
             return _left_out()
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
-            result = _launch(kernel, **{"device": self.device} | self.launch_options(kernel) | selected | {"progress": shown} | geometry)
+            options = {"device": self.device, **self.launch_options(kernel), **selected, "progress": shown, **geometry}
+            result = _launch(kernel, **options)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=self.arrays)
-        sys.stdout.write(result.stdout)
+        if result.stdout:
+            sys.stdout.write(result.stdout)
         self.record(kernel, site, geometry["grid"], result)
         return result
 

@@ -434,6 +434,10 @@ class Launch:
         run_clusters(self)
         self.finish()
 
+    def forget(self) -> None:
+        """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
+        vars(self).clear()
+
     def finish(self) -> None:
         """All clusters have ended: report what can be found only now."""
         self.observations.finish()
@@ -497,6 +501,7 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
         where = device, kernel.module.ast, program, executable, options, arguments.packed, addresses
         launch = Launch(*where, trace=trace, journal=journal)
         result = execute(launch, started, replay if options.keep_inputs else None, before if again else None, size)
+        launch.forget()
         if result.completed:
             arguments.write_back()
             completed = True

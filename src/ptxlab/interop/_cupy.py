@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
 
 from ptxlab.cuda.remote.executables import carried_runtime
-from ptxlab.interop.optional_packages import before_import
+from ptxlab.interop.optional_packages import before_import, package_folders
 from ptxlab.interop.session import current
 
 __all__ = ["install_on_import"]
@@ -24,9 +22,7 @@ def install_on_import() -> Callable[[], None]:
 
 
 def _report() -> None:
-    spec = find_spec("cupy_backends")
-    folders = spec.submodule_search_locations if spec is not None else None
-    for file in (file for folder in folders or () for file in Path(folder).glob(_MODULES)):
+    for file in (file for folder in package_folders("cupy_backends") for file in folder.glob(_MODULES)):
         found = carried_runtime(file)
         if found is not None:
             current().note(replace(found, fix=_FIX))

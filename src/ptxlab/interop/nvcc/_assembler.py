@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ptxlab.interop.nvcc._build import NvccError, find_nvcc
@@ -21,12 +22,10 @@ _REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
 
 def find_ptxas() -> Path | None:
     """The assembler beside nvcc, else that of ``$PATH``; None if there is none."""
-    try:
+    with suppress(NvccError):
         beside = find_nvcc().resolve().parent / "ptxas"
-    except NvccError:
-        beside = None
-    if beside is not None and os.access(beside, os.X_OK):
-        return beside
+        if os.access(beside, os.X_OK):
+            return beside
     found = shutil.which("ptxas")
     return None if found is None else Path(found)
 

@@ -13,9 +13,9 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
+from ptxlab.interop.optional_packages import package_folders
 from ptxlab.native import cache_directory
 
 __all__ = ["cache_settings", "library_settings", "settings"]
@@ -100,11 +100,8 @@ def _program(folder: Path, assembler: str) -> Path:
 
 def _version(assembler: str) -> str:
     """What an assembler of Triton's package answers to ``--version``, with a line that keeps cached results apart."""
-    spec = find_spec("triton")
-    places = spec.submodule_search_locations if spec is not None else None
-    program = Path(places[0], "backends", "nvidia", "bin", assembler) if places else None
     answer = _NO_ASSEMBLER
-    if program is not None and program.exists():
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-        answer = done.stdout.strip() or answer
+    for program in (folder / "backends" / "nvidia" / "bin" / assembler for folder in package_folders("triton")):
+        if program.exists():
+            answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip() or answer
     return f"{answer}\nptxlab: the output is PTX"

@@ -363,7 +363,7 @@ def run_triton() -> AbstractContextManager[None]:
 
 
 def _run_cute() -> AbstractContextManager[None]:
-    from ptxlab.interop.cute.scripts import installed
+    from ptxlab.interop.cute.process import installed
 
     return installed()
 

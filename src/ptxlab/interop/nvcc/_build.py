@@ -1,4 +1,4 @@
-"""Compile CUDA C++ with nvcc: what it makes is kept on disk, its error messages become diagnostics."""
+"""Compile CUDA C++ with nvcc: what it makes is kept on disk, its error messages become diagnostics. And ask its assembler, ptxas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -19,8 +19,9 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.interop.optional_packages import package_folders
 from ptxlab.machine import Module, loads
 from ptxlab.native import DiskCache, cache_directory
+from ptxlab.profile import Assembled
 
-__all__ = ["NvccError", "Options", "PathText", "arguments", "built", "compile", "find_nvcc", "ptx", "release"]
+__all__ = ["NvccError", "Options", "PathText", "arguments", "assembled", "built", "compile", "find_nvcc", "find_ptxas", "ptx", "release"]
 
 PathText = str | os.PathLike[str]
 
@@ -29,6 +30,9 @@ _EDG = re.compile(r"(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(
 _GCC = re.compile(r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)")
 _TOOL = re.compile(r"(?:nvcc (?:fatal|error) *|ptxas .+; error *|[\w+-]+: (?:fatal )?error): (?P<message>.+)")
 _RELEASE = re.compile(r"release (\d+)")
+_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
+_SPILLS = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
 _NO_HOST_COMPILER = "Failed to preprocess host compiler properties"
 _MOST_ERRORS, _LAST_LINES = 20, 6
 
@@ -206,3 +210,32 @@ def arguments(
     found += [f"-I{os.fspath(folder)}" for folder in include]
     found += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in (define or {}).items()]
     return found + list(flags)
+
+
+def find_ptxas() -> Path | None:
+    """The assembler beside nvcc, else that of ``$PATH``; None if there is none."""
+    with suppress(NvccError):
+        beside = find_nvcc().resolve().parent / "ptxas"
+        if os.access(beside, os.X_OK):
+            return beside
+    found = shutil.which("ptxas")
+    return None if found is None else Path(found)
+
+
+def assembled(text: str, target: str, kernel: str) -> Assembled | None:
+    """What ptxas says of a kernel; None if it is not installed, or cannot assemble the text."""
+    ptxas = find_ptxas()
+    if ptxas is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="ptxlab-") as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(text)
+        command = [str(ptxas), "--verbose", "--gpu-name", target, str(source), "--output-file", str(Path(folder, "kernel.cubin"))]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    parts = _ENTRY.split(answer.stderr + answer.stdout)
+    said = dict(zip(parts[1::2], parts[2::2], strict=True)).get(kernel, "")
+    registers, spills = _REGISTERS.search(said), _SPILLS.search(said)
+    if answer.returncode or registers is None:
+        return None
+    sizes = (0, 0, 0) if spills is None else (int(spills["stores"]), int(spills["loads"]), int(spills["stack"]))
+    return Assembled(int(registers["registers"]), *sizes)

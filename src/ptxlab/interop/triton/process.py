@@ -9,11 +9,10 @@ from functools import cache, partial
 from typing import Any
 
 from ptxlab import cuda
-from ptxlab.cuda.building import DRIVER, build
 from ptxlab.interop._host_memory import HostArray, HostMemory, described_tensor, memory_of, merged, named_tensor, placed, registered
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.session import current
-from ptxlab.interop.triton.ptxas import cache_settings, library_settings, settings
+from ptxlab.interop.triton.ptxas import process_settings
 
 __all__ = ["install_on_import"]
 
@@ -31,7 +30,7 @@ def install_on_import() -> Callable[[], None]:
 @cache
 def _set_up() -> None:
     driver = cuda.install()
-    os.environ.update(settings() | cache_settings() | library_settings(build(DRIVER)))
+    os.environ.update(process_settings())
     after_import("triton", partial(_change, driver))
 
 

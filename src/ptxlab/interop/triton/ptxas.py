@@ -15,10 +15,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from ptxlab.cuda.building import DRIVER, build
 from ptxlab.interop.optional_packages import package_folders
 from ptxlab.native import cache_directory
 
-__all__ = ["cache_settings", "library_settings", "settings"]
+__all__ = ["driver_settings", "process_settings", "settings"]
 
 _ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
 """By the setting: the assembler of Triton's package. It answers which version of PTX Triton may write."""
@@ -57,25 +58,20 @@ def settings(folder: Path | None = None) -> dict[str, str]:
     return {name: str(_program(folder or _folder(), assembler)) for name, assembler in _ASSEMBLERS.items()}
 
 
-def cache_settings() -> dict[str, str]:
-    """Return the variable that gives Triton a cache of its own for PTX."""
-    return {"TRITON_CACHE_DIR": str(_folder() / "cache")}
-
-
-def library_settings(library: Path, folder: Path | None = None) -> dict[str, str]:
-    """Return the variable that names a folder with the driver's library, for the linker too.
-
-    Parameters
-    ----------
-    library : the file ``libcuda.so.1``
-    folder : where the folder is made; default: as for `settings`
-    """
-    place = (folder or _folder()) / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
+def driver_settings() -> dict[str, str]:
+    """Return the variable that names a folder with the driver's library, for the linker too."""
+    library = build(DRIVER)
+    place = _folder() / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
     place.mkdir(parents=True, exist_ok=True)
     for name in ("libcuda.so.1", "libcuda.so"):
         with suppress(FileExistsError):
             (place / name).symlink_to(library)
     return {"TRITON_LIBCUDA_PATH": str(place)}
+
+
+def process_settings() -> dict[str, str]:
+    """Return all variables for a process: Triton has a cache of its own for PTX, too."""
+    return settings() | driver_settings() | {"TRITON_CACHE_DIR": str(_folder() / "cache")}
 
 
 @cache

@@ -51,6 +51,7 @@ _PENDING_ROWS = 4096
 _MOST_KEPT = 1 << 28
 """Bytes of device memory that are copied for a second run."""
 _WINDOW = 1 << 32
+_NO_SYMBOLS = np.zeros(1, np.uint64)
 
 
 class Launch:
@@ -114,7 +115,7 @@ class Launch:
         if journal is not None:
             self.allocations, journal.resized = journal.rows, self._count_allocations
         self.symbol_addresses = self._addresses(addresses)
-        self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
+        self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64) if program.symbols else _NO_SYMBOLS
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
         self.register_widths, self.specials = facts.register_widths, facts.specials
         self.special_values = launch_values(self) if self.specials else {}
@@ -436,7 +437,8 @@ class Launch:
 
     def forget(self) -> None:
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
-        vars(self).clear()
+        for each in (self.observations, self):
+            vars(each).clear()
 
     def finish(self) -> None:
         """All clusters have ended: report what can be found only now."""

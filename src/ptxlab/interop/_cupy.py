@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ptxlab.cuda.remote.executables import carried_runtime
-from ptxlab.interop.optional_packages import before_import, package_folders
+from ptxlab.interop.optional_packages import package_folders
 from ptxlab.interop.session import current
 
-__all__ = ["install_on_import"]
+__all__ = ["report"]
 
 _MODULES = "cuda/api/runtime.*.so"
 """Where the package `cupy_backends` has its calls of the runtime."""
 _FIX = "write the program for cuda.core or numba-cuda, which call the driver"
 
 
-def install_on_import() -> Callable[[], None]:
-    """Report a CuPy that cannot call the virtual driver when a program imports it; returns a function to call at the program's end."""
-    return before_import("cupy", _report)
-
-
-def _report() -> None:
+def report() -> None:
+    """Report a CuPy that cannot call the virtual driver."""
     for file in (file for folder in package_folders("cupy_backends") for file in folder.glob(_MODULES)):
         found = carried_runtime(file)
         if found is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed, Replay
 
 __all__ = [
+    "FOR_GOOD",
     "Debugger",
     "Inspector",
     "LaunchRecord",
@@ -383,6 +384,10 @@ def replace_attribute(stack: ExitStack, owner: Any, name: str, value: Any) -> No
     """Set an attribute until the stack is closed."""
     stack.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
+
+
+FOR_GOOD = ExitStack()
+"""What is never closed: for changes that last as long as the process."""
 
 
 def _enter(stack: ExitStack, switch: Switch) -> None:

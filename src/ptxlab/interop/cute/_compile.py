@@ -19,7 +19,7 @@ from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import reached_memory, registered
 from ptxlab.interop.cute._arguments import example, is_tensor, passed
 from ptxlab.interop.cute._kept import LIBRARY, kept_folder
-from ptxlab.interop.optional_packages import missing
+from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.interop.session import replace_attribute
 from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, loads
 from ptxlab.machine.launch.options import LaunchOptions, refuse
@@ -30,7 +30,7 @@ __all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass"]
 
 def cutlass() -> Any:
     """Import CuTe DSL, whose questions to the CUDA runtime the driver answers; an error says what to install."""
-    _bindings_runtime.install_on_import()
+    after_import(_bindings_runtime.MODULE, _bindings_runtime.install)
     try:
         import_module("cutlass.cute")
     except ImportError as error:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ptxlab import cuda
 from ptxlab.cuda.building import NativeLibrary
+from ptxlab.interop.session import FOR_GOOD
 
-__all__ = ["LIBRARY", "KeptPtx", "for_good", "kept_folder", "settings"]
+__all__ = ["LIBRARY", "KeptPtx", "kept_folder", "settings"]
 
 LIBRARY = NativeLibrary("libptxlab_cute.so", folders=("cute",))
 """The functions of the CUDA runtime that compiled host code calls, over the driver of the process."""
 
-for_good = ExitStack()
-"""What lasts as long as the process."""
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 
 
@@ -56,6 +54,6 @@ class KeptPtx:
 @cache
 def kept_folder() -> Path:
     """The folder of this process, in which the driver finds PTX."""
-    folder = Path(for_good.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
+    folder = Path(FOR_GOOD.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
     cuda.install().bridge.store.finders.append(KeptPtx(folder).find)
     return folder

@@ -16,12 +16,12 @@ from ptxlab.diagnostics import Diagnostic
 from ptxlab.interop._host_memory import call_in_session, reached_memory, registered
 from ptxlab.interop.cute._arguments import host_memory
 from ptxlab.interop.cute._compile import compiling_for, cutlass
-from ptxlab.interop.cute._kept import LIBRARY, for_good, kept_folder, settings
-from ptxlab.interop.optional_packages import after_import, before_import
+from ptxlab.interop.cute._kept import LIBRARY, kept_folder, settings
+from ptxlab.interop.optional_packages import after_import
 from ptxlab.interop.profiles import run_once
-from ptxlab.interop.session import Session, current, replace_attribute, switched_by
+from ptxlab.interop.session import FOR_GOOD, Session, current, replace_attribute, switched_by
 
-__all__ = ["device", "install_on_import", "installed"]
+__all__ = ["device", "installed", "prepare"]
 
 
 def device(
@@ -60,16 +60,8 @@ def installed() -> Iterator[None]:
         yield
 
 
-def install_on_import() -> Callable[[], None]:
-    """Prepare the process for a program that may import CuTe DSL; returns a function to call at the program's end.
-
-    The import raises `BuildError` if there is no compiler for the libraries.
-    """
-    return before_import("cutlass", _set_up)
-
-
 @cache
-def _set_up() -> None:
+def prepare() -> None:
     """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
     driver = cuda.install()
     os.environ.update(settings(driver.bridge.devices[0].target or "", kept_folder(), build(LIBRARY)))
@@ -80,7 +72,7 @@ def _set_up() -> None:
         memory.update()
         return registered(driver, reached_memory((name, v) for name, v in values if not isinstance(v, int) or memory.containing(v) is None))
 
-    after_import("cutlass.cute.runtime", partial(_surround_calls, for_good, surround))
+    after_import("cutlass.cute.runtime", partial(_surround_calls, FOR_GOOD, surround))
     after_import("cutlass.testing", _measure_once)
 
 
@@ -127,4 +119,4 @@ def _measure_once() -> None:
 
     for name in ("benchmark", "_benchmark_for_autotune"):
         if hasattr(testing, name):
-            replace_attribute(for_good, testing, name, once(getattr(testing, name)))
+            replace_attribute(FOR_GOOD, testing, name, once(getattr(testing, name)))

@@ -503,7 +503,8 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
         where = device, kernel.module.ast, program, executable, options, arguments.packed, addresses
         launch = Launch(*where, trace=trace, journal=journal)
         result = execute(launch, started, replay if options.keep_inputs else None, before if again else None, size)
-        launch.forget()
+        if launch.profiler is None:  # a profile makes its estimate when it is asked for it
+            launch.forget()
         if result.completed:
             arguments.write_back()
             completed = True

@@ -20,7 +20,7 @@ def observe(launch: Launch) -> OperandCheck | None:
     """The observer of a launch; None if the kernel has no instruction that it looks at."""
     from ptxlab.check.operands._observer import OperandCheck, multiplies
 
-    return OperandCheck(launch) if multiplies(launch.program) else None
+    return OperandCheck(launch) if launch.facts.of(multiplies) else None
 
 
 def warm() -> None:

@@ -360,9 +360,8 @@ class Scheduler:
         words[_CLOCK] = self.rounds * 1000 + self.instructions
         while True:
             groups = warp.converged
-            group = groups[0]
-            if len(groups) == 1 and not group.state:
-                limit, granted = NO_LIMIT, fuel
+            if len(groups) == 1 and not groups[0].state:
+                group, limit, granted = groups[0], NO_LIMIT, fuel
             else:
                 found = self._choose(warp, fuel)
                 if found is None:

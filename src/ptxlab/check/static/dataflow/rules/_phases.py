@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_supplier, mbarrier_operand
+from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution, Step
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -138,14 +139,13 @@ class Phases:
     def _may_have_arrived(self, held: list[_Class]) -> bool:
         """Whether threads may execute, on another way than the execution has taken, an arrival before the wait that holds them."""
         for index in self.unseen:
-            point = self.kernel.flow.points[index]
-            executing = self.kernel.executing(point)
+            arrival = self.kernel.flow.points[index]
+            executing = self.kernel.executing(arrival)
             for each in held:
-                assert each.held is not None
-                part = executing & each.threads
-                for paths in self.kernel.paths:
-                    if (paths.threads & part).any() and paths.leads(point, each.held.point):
-                        return True
+                if any(
+                    _comes_before(paths, arrival, each) for paths in self.kernel.paths if (paths.threads & each.threads & executing).any()
+                ):
+                    return True
                 executing = executing & ~each.threads
             if executing.any():
                 return True
@@ -200,6 +200,13 @@ class Phases:
             if len(set(offsets)) > 1 and offsets.count(offsets[0]) == 1 and any(events[0].point.block in loop for loop in loops):
                 unfinished += events
         return unfinished
+
+
+def _comes_before(paths: Paths, arrival: Point, held: _Class) -> bool:
+    """Whether some way leads to an arrival without the wait that holds threads, or from there to that wait."""
+    wait = held.held
+    assert wait is not None
+    return paths.leads(arrival, wait.point) or paths.enters(lambda point: point is wait.point, lambda point: point is arrival)
 
 
 def _may_arrive(point: Point) -> bool:

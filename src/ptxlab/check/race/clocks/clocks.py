@@ -49,8 +49,8 @@ def joined(first: Rows | None, second: Rows) -> Rows:
 def _join_ir() -> str:
     """``void join(rows, warps, stride, known, count, own, tensor)``: join neighbouring warps, and advance each one's clock.
 
-    ``own`` is the distance of the first warp's own clock from its rows, those of the following ones are a slot further on; ``tensor`` is the
-    distance from there to the same clock in the row `Row.TENSOR`. Distances are in bytes.
+    ``own`` is the distance of the first warp's own clock from its rows; those of the following warps are one slot further on each.
+    ``tensor`` is the distance from there to the same clock in the row `Row.TENSOR`. Distances are in bytes.
     """
     module, clocks = native.Module(), native.vector("i32", _LANES)
     code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count, i64 own, i64 tensor")
@@ -258,7 +258,7 @@ class Clocks:
         """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned, and `tick` each."""
         first = self.agents[rank * self.warps]
         made = np.empty(first.shared.shape, np.uint32)
-        to_tensor = made.itemsize * made.shape[1] * Row.TENSOR
+        to_tensor = made.itemsize * self.rows.shape[2] * Row.TENSOR
         own = made.itemsize * first.main.number
         self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size, own, to_tensor)
         for agent in self.agents[first.index : first.index + self.warps]:

@@ -28,6 +28,8 @@ _MOST, _MOST_BYTES = 64, 1 << 30
 _DISTANCE, _COSTS = 0.05, 10
 """Seconds of execution between two snapshots: so many, and so many times what one costs."""
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, type, Enum, np.generic, np.dtype, ModuleType)
+_PLAINEST = frozenset((int, float, str, bytes, bool, type(None)))
+"""The most frequent of them."""
 _CONSTANT = (
     *("diagnostics", "tables", "native", "formats", "layout", "numerics", "descriptors", "ptx"),
     *("engine.program", "engine.llvm", "isa.operands", "isa.catalogue"),
@@ -90,7 +92,7 @@ class Snapshot:
     # ------------------------------------------------------------------------------------------------------------- objects
 
     def _visit(self, each: Any) -> None:
-        if isinstance(each, _PLAIN) or id(each) in self._seen:
+        if type(each) in _PLAINEST or id(each) in self._seen or isinstance(each, _PLAIN):
             return
         self._seen[id(each)] = each
         if isinstance(each, np.ndarray):

@@ -18,13 +18,14 @@ __all__ = ["observe", "warm"]
 
 def observe(launch: Launch) -> OperandCheck | None:
     """The observer of a launch; None if the kernel has no instruction that it looks at."""
-    from ptxlab.check.operands._observer import OperandCheck, multiplies
+    from ptxlab.machine.launch.program_facts import multiplies
 
-    return OperandCheck(launch) if launch.facts.of(multiplies) else None
+    if not launch.facts.of(multiplies):
+        return None
+    from ptxlab.check.operands._observer import OperandCheck
+
+    return OperandCheck(launch)
 
 
 def warm() -> None:
-    """Compile the check's function into the cache."""
-    from ptxlab.check.operands._word_check import differs_function
-
-    differs_function()
+    """There is nothing to compile."""

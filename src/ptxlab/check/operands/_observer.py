@@ -28,39 +28,19 @@ from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.isa.effects import Asynchronous, Space, Unit
-from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
+from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.engine.program import Program
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["OperandCheck", "multiplies"]
-
-_UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
-
-
-def multiplies(program: Program) -> bool:
-    """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
-    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    if program.loaded.matrices or program.loaded.cells or program.loaded.results:
-        return True
-    return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
-
-
-def copies_words(program: Program) -> bool:
-    """Whether a kernel copies to shared memory without tensor maps: by threads, word by word, or contiguous bytes."""
-    if program.loaded.stores or any(isinstance(native, CopyAsync) for native in program.natives.values()):
-        return True
-    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    return any(e.unit is Unit.TMA and e.writes & Space.SHARED and not e.tensor_map for e in effects)
+__all__ = ["OperandCheck"]
 
 
 def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
@@ -116,7 +96,7 @@ class OperandCheck(Observer):
         if self._results.needed:
             self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
-        self._by_words = copies_words(launch.program)
+        self._by_words = launch.facts.of(copies_words)
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()

@@ -51,10 +51,11 @@ class Executable:
             self.run = self._interpreter.run  # type: ignore[method-assign]
             return
         from ptxlab import native
-        from ptxlab.engine.support.compiled import address_of
+        from ptxlab.engine.support.compiled import OFTEN, address_of, optimise_often
 
         self._native = native
         self._address_of = address_of
+        self._often, self._optimise_often = OFTEN, optimise_often
         self._nodes = Nodes(program)
         self._libraries: list[Any] = []
         self._table: NDArray[np.uint64] = np.zeros(max(len(program.ops), 1), np.uint64)
@@ -64,6 +65,8 @@ class Executable:
 
     def run(self, context: Context) -> Status:
         """Run the converged lanes that the context describes until they must stop."""
+        if self._often[0]:
+            self._optimise_often()
         while True:
             status = self._dispatch(context.address, self._table_address)
             if status != _COMPILE:
@@ -145,7 +148,10 @@ class Executable:
         self.compiled += 1
 
     def compile_all(self) -> None:
-        """Compile every region now, or load it."""
+        """Compile every region now, or load it, and optimise the functions that regions call."""
+        from ptxlab.engine.support.compiled import optimise_all
+
         for start in self._nodes.starts:
             if not self._table[start]:
                 self._compile(start)
+        optimise_all()

@@ -69,7 +69,7 @@ class ElementReporter:
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._memory = launch.device.memory
-        self._ops, self._natives = launch.program.ops, launch.program.natives
+        self._ops, self._natives, self._loaded = launch.program.ops, launch.program.natives, launch.program.loaded
         self._reporter = reporter
 
     def holds(self, elements: Addresses, codes: NDArray[Any], bits: int) -> bool:
@@ -207,15 +207,20 @@ class ElementReporter:
         """The other way in which ldmatrix loads a matrix; "" if something else loads it."""
         if matrix.loads is None or matrix.bits != _HALF_BITS:
             return ""
-        native = self._natives.get(int(matrix.loads[0, 0]))
-        return "" if not isinstance(native, MatrixAccess) else "without .trans" if native.transposed else "with .trans"
+        natives = [self._natives[load] for load in self._loaded.alike(int(matrix.loads[0, 0]))]
+        transposed = {native.transposed if isinstance(native, MatrixAccess) else None for native in natives}
+        if None in transposed:
+            return ""
+        if len(transposed) > 1:
+            return "with .trans in all of its loads, or in none of them"
+        return "without .trans" if True in transposed else "with .trans"
 
     def _loaded_by(self, matrix: Matrix, row: int, k: int) -> list[tuple[str, str]]:
-        """The load of an element."""
+        """The loads of which one has brought an element."""
         if matrix.loads is None:
             return []
         word = k * matrix.loads.shape[1] // max(matrix.elements(np.zeros(matrix.loads.shape, np.int64)).shape[1], 1)
-        return [("loaded by", self._reporter.line(self._ops[int(matrix.loads[row, word])]))]
+        return [("loaded by", self._reporter.line(self._ops[load])) for load in self._loaded.alike(int(matrix.loads[row, word]))]
 
 
 def _element(array: ArrayPlace, address: int) -> str:

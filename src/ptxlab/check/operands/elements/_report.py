@@ -124,11 +124,14 @@ class ElementReporter:
         if self._reporter.has(by.op.index, "pair") or not verified():
             return
         self._reporter.first(by.op.index, "pair")
-        apart = next(k for k, (one, other) in enumerate(zip(images[0].order, images[1].order, strict=True)) if one != other)
+        columns = min(image.columns for image in images)
+        places = [np.array(image.order[:: image.columns // columns]) // (image.columns // columns) for image in images]
+        apart = int((places[0] != places[1]).argmax())
         elements = [matrix.elements(own) for matrix, own in zip(matrices, words, strict=True)]
+        at = [apart * image.columns // columns for image in images]
         here, there = (
-            f"{matrix.name}[0, {apart}] is {_element(image.array, found[0, apart])}"
-            for matrix, image, found in zip(matrices, images, elements, strict=True)
+            f"{matrix.name}[0, {k}] is {_element(image.array, found[0, k])}"
+            for matrix, image, found, k in zip(matrices, images, elements, at, strict=True)
         )
         tried = [
             (image.in_order, repair)
@@ -143,7 +146,7 @@ class ElementReporter:
             by,
             cta,
             fix=min(tried)[1] if tried else "load both so that each k of A is the k of B",
-            details=self._loaded_by(wrong, 0, apart),
+            details=self._loaded_by(wrong, 0, at[matrices.index(wrong)]),
         )
 
     def step(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], verified: Verified, cta: Cta) -> None:

@@ -127,7 +127,7 @@ class ElementCheck:
             None if matrix.name in prepared else self._image(by, matrix, own, verified, cta)
             for matrix, own in zip(sources.matrices, words, strict=True)
         ]
-        if len(images) == _PAIR and all(matrix.stored == 1 for matrix in sources.matrices):
+        if len(images) == _PAIR:
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
                 self._element_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)

@@ -61,7 +61,9 @@ class Taken:
         image = self.image
         places, held = image.array.locate(np.array([self.base]))
         along = image.k_dimension
-        return bool(held.all()) and int(places[0, along]) + 2 * image.columns * image.step <= image.array.shape[along]
+        # The first element of a row need not be the one of the smallest k.
+        ahead = 2 * image.columns - (image.order[0] if image.order else 0)
+        return bool(held.all()) and int(places[0, along]) + ahead * image.step <= image.array.shape[along]
 
 
 class ElementReporter:

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
-from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
-from ptxlab.check.operands._images import PAIR, Images, tiles_under
+from ptxlab.check.operands._image import Image, Mismatch, image_of
+from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
@@ -41,18 +38,6 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["OperandCheck"]
-
-
-def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
-    """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
-    first, last, end = (shared.at(CHUNK * int(chunk)) for chunk in (operand.chunks.item(0), operand.chunks.item(-1), chunks.max()))
-    if first is None or last is None or end is None or end.tile.array not in (first.tile.array, last.tile.array):
-        return False
-    entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
-    own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
-    if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
-        return False
-    return isinstance(image_of(operand, entries, tiles), Image)
 
 
 @dataclass(slots=True)

@@ -65,14 +65,15 @@ class Executable:
 
     def run(self, context: Context) -> Status:
         """Run the converged lanes that the context describes until they must stop."""
-        if self._often[0]:
-            self._optimise_often()
         while True:
             status = self._dispatch(context.address, self._table_address)
             if status != _COMPILE:
                 found: Status = _STATUS[status]
                 return found
-            self._compile(int(context.words[_PC]))
+            if self._often[0]:
+                self._optimise_often()
+            else:
+                self._compile(int(context.words[_PC]))
 
     def run_up_to(self, starts: Collection[int]) -> Callable[[Context], Status | None]:
         """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there."""
@@ -86,6 +87,9 @@ class Executable:
                 if status != _COMPILE:
                     found: Status = _STATUS[status]
                     return found
+                if self._often[0]:
+                    self._optimise_often()
+                    continue
                 pc = int(context.words[_PC])
                 if pc in starts:
                     return None

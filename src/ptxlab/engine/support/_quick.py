@@ -1,7 +1,7 @@
 """Support functions that are compiled without optimisation at first, and optimised when they have been called often.
 
-The quick code counts its calls, and says when they are many. Python then compiles the optimised function between two runs of compiled
-code, and the quick one calls it from then on: code that is bound to the quick one stays good.
+The quick code counts its calls, and says when they are many. The next run of compiled code then returns at once, Python compiles the optimised
+function, and the quick one calls it from then on: code that is bound to the quick one stays good.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Callable
 from ptxlab import native
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["OFTEN", "QuickFunction", "add_counting", "optimise_all", "optimise_often"]
+__all__ = ["OFTEN", "SYMBOLS", "QuickFunction", "add_counting", "emit_is_called_often", "optimise_all", "optimise_often"]
 
 CALLS = 1 << 15
 """Calls of a quick function before it is optimised, which takes about as long as they have lost."""
 _often = ctypes.c_int64()
 OFTEN = memoryview(_often).cast("B").cast("q")
 """One word, not 0 if a quick function has been called often: call `optimise_often`."""
+SYMBOLS = {"often": ctypes.addressof(_often)}
+"""What code of `emit_is_called_often` is loaded with."""
 _ALL: list[QuickFunction] = []
 
 
@@ -28,7 +30,6 @@ def add_counting(module: Module, name: str) -> None:
     body.name = f"{name}_body"
     c = Function(module, name, body.result, ", ".join(map(str, body.parameters)))
     module.declare("@calls", "@calls = external global [2 x i64]")
-    module.declare("@often", "@often = external global i64")
     words = Value(c, "ptr", "@calls")
     optimised = words.load("ptr")
     with c.when(optimised.ne(0)):
@@ -36,8 +37,18 @@ def add_counting(module: Module, name: str) -> None:
     left = words.load("i64", 1) - 1
     words.store(left, 1)
     with c.when(left.eq(0)):
-        Value(c, "ptr", "@often").store(c.const("i64", 1))
+        _often_word(c).store(c.const("i64", 1))
     _return(c, body.name)
+
+
+def emit_is_called_often(c: Function) -> Value:
+    """In compiled code: whether `OFTEN` is not 0."""
+    return _often_word(c).load("i64").ne(0)
+
+
+def _often_word(c: Function) -> Value:
+    c.module.declare("@often", "@often = external global i64")
+    return Value(c, "ptr", "@often")
 
 
 def _return(c: Function, target: str | Value) -> None:
@@ -59,7 +70,7 @@ class QuickFunction:
         self._name, self._optimised = name, optimised
         self._words = (ctypes.c_int64 * 2)(0, CALLS)
         _ALL.append(self)
-        symbols = {"calls": ctypes.addressof(self._words), "often": ctypes.addressof(_often)}
+        symbols = {"calls": ctypes.addressof(self._words), **SYMBOLS}
         self.address = load(symbols).address(name)
 
     @property

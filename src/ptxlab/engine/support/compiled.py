@@ -21,7 +21,7 @@ from ptxlab.engine.support._loaded_values import (
     emit_stored_from,
     emit_words_loaded,
 )
-from ptxlab.engine.support._quick import OFTEN, QuickFunction, add_counting, optimise_all, optimise_often
+from ptxlab.engine.support._quick import OFTEN, SYMBOLS, QuickFunction, add_counting, emit_is_called_often, optimise_all, optimise_often
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
@@ -30,7 +30,7 @@ from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
 
-__all__ = ["OFTEN", "address_of", "emit_dispatch", "optimise_all", "optimise_often"]
+__all__ = ["OFTEN", "address_of", "optimise_all", "optimise_often"]
 
 
 @cache
@@ -50,7 +50,7 @@ def address_of(name: str) -> int:
 
 @cache
 def _optimised(name: str) -> int:
-    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2).address(name)
+    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, symbols=SYMBOLS).address(name)
 
 
 def _request(name: str) -> tuple[str, str]:
@@ -72,7 +72,7 @@ _OPTIMISED = ("dispatch", "lanes")
 Emit = Callable[[Module, str, list[str]], None]
 _EMIT: dict[str, Emit] = {
     "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),
-    "dispatch": lambda module, name, rest: emit_dispatch(module),
+    "dispatch": lambda module, name, rest: _emit_dispatch(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),
         lambda module, name, rest: emit_lanes(module, name.split("_")[0], rest),
@@ -105,9 +105,14 @@ _EMIT: dict[str, Emit] = {
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""
 
 
-def emit_dispatch(module: Module) -> None:
-    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`."""
+def _emit_dispatch(module: Module) -> None:
+    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`.
+
+    `COMPILE` means that there is no region, or that quick functions are to be optimised.
+    """
     c, (context, table) = module.define("i32 dispatch(ptr context, ptr table)")
+    with c.when(emit_is_called_often(c)):
+        c.ret(COMPILE)
     head, known, missing, done = (c.label() for _ in range(4))
     c.jump(head)
     c.begin(head)

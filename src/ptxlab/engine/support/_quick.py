@@ -1,7 +1,7 @@
 """Support functions that are compiled without optimisation at first, and optimised when they have been called often.
 
-The quick code counts its calls, and says when they are many. The next run of compiled code then returns at once, Python compiles the optimised
-function, and the quick one calls it from then on: code that is bound to the quick one stays good.
+The quick code counts its calls, and says when they are many. The next run of compiled code then returns at once, Python compiles the
+optimised function, and the quick one calls it from then on: code that is bound to the quick one stays good.
 """
 
 from __future__ import annotations

@@ -204,3 +204,5 @@ def test_matrix_instructions_of_launches() -> None:
     ((name, found),) = products.records()
     assert (name, [record.shape for record in found]) == ("warp_mma", ["16x8x16", "16x8x16"])
     assert json.loads(json.dumps(found.as_dict()))[1]["types"] == {"a": "f16", "b": "f16", "d": "f32"}
+    assert [writer["opcode"].split(".")[0] for writer in found.as_dict()[1]["writers"]["a"]] == ["ldmatrix"]
+    assert str(found).splitlines()[3].startswith("A of products 0-1 written by CTA (0, 0, 0) warp 0 lanes 0-31: ldmatrix.sync")

@@ -61,7 +61,10 @@ _KEPT = "ptxlab-kept"
     help="Write what --provenance says, for the last element, as a picture to this .svg or .html file.",
 )
 @click.option(
-    "--mmas", is_flag=True, help="List the matrix instructions that each launch executed: shapes, types, descriptors, and where D is."
+    "--mmas",
+    is_flag=True,
+    help="List the matrix instructions that each launch executed: shapes, types, descriptors, where D is, and who wrote the operands. "
+    "Launches run again several times.",
 )
 @click.option("--profile", "counted", is_flag=True, help="Count what launches execute, and estimate their time; show both at the end.")
 @click.option(

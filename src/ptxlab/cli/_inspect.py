@@ -122,7 +122,7 @@ class Writers:
 
 @dataclass(slots=True)
 class Mmas:
-    """Keeps launches, to list the matrix instructions that they executed."""
+    """Keeps launches, to list the matrix instructions that they executed, and who wrote their operands."""
 
     kept: list[tuple[str, Result]] = field(default_factory=list, repr=False)
 
@@ -134,6 +134,6 @@ class Mmas:
     def records(self) -> Iterator[tuple[str, MmaRecords]]:
         """The name of the kernel of each launch that has executed any, and the records; the launches run again."""
         for name, result in self.kept:
-            found = result.mmas()
+            found = result.mmas(writers=True)
             if found:
                 yield name, found

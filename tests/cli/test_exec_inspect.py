@@ -215,7 +215,9 @@ def test_writers_of_operands() -> None:
     assert set(records.as_dict()[0]["writers"]) == {"a", "b"}
     text = products.text(name, records)
     assert text.startswith("matrix instructions of warp_mma:\nproduct  CTA")
-    assert text.count("  A written by CTA (0, 0, 0) warp 0") == text.count("  B written by CTA (0, 0, 0) warp 0") == len(records)
+    assert [writer["opcode"].split(".")[0] for writer in records.as_dict()[1]["writers"]["a"]] == ["ldmatrix"]
+    assert text.splitlines()[4].startswith("A of products 0-1 written by CTA (0, 0, 0) warp 0 lanes 0-31: ldmatrix.sync")
+    assert "B of products 0-1 written by CTA (0, 0, 0) warp 0" in text
     ((name, records),) = plain.records()
     assert plain.text(name, records) == f"matrix instructions of warp_mma:\n{records}"
 

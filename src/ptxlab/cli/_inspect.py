@@ -140,5 +140,5 @@ class Mmas:
                 yield name, found
 
     def text(self, name: str, records: MmaRecords) -> str:
-        """The table of a launch, and with writers all that is known of each product."""
-        return "\n".join([f"matrix instructions of {name}:", str(records), *(map(str, records) if self.writers else ())])
+        """The table of a launch, and below it the writers if they are known."""
+        return f"matrix instructions of {name}:\n{records}"

@@ -8,6 +8,8 @@ import numpy as np
 
 import ptxlab
 
+from .swizzled_rows import copy_rows
+
 ROWS, COLUMNS, K = 64, 16, 64
 CHUNK_OF_A = "xor.b32 %r11, %r10, %r8;"
 LOAD_A = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r11];"
@@ -30,27 +32,7 @@ TEXT = f"""
     mov.u32 %r2, tile;
     ld.param.u64 %rd1, [a];
     ld.param.u64 %rd2, [b];
-    mov.u32 %r3, %r1;
-COPY:
-    setp.lt.u32 %p1, %r3, 512;
-    shr.u32 %r4, %r3, 3;
-    and.b32 %r5, %r3, 7;
-    and.b32 %r6, %r4, 7;
-    xor.b32 %r6, %r6, %r5;
-    shl.b32 %r4, %r4, 7;
-    shl.b32 %r6, %r6, 4;
-    add.u32 %r6, %r6, %r4;
-    add.u32 %r6, %r6, %r2;
-    mul.wide.u32 %rd3, %r3, 16;
-    add.u64 %rd4, %rd1, %rd3;
-    add.u64 %rd5, %rd2, %rd3;
-    sub.u64 %rd5, %rd5, 8192;
-    selp.b64 %rd4, %rd4, %rd5, %p1;
-    cp.async.cg.shared.global [%r6], [%rd4], 16;
-    add.u32 %r3, %r3, 128;
-    setp.lt.u32 %p2, %r3, 640;
-    @%p2 bra COPY;
-    cp.async.wait_all;
+    {copy_rows(128, ROWS, COLUMNS)}
     fence.proxy.async.shared::cta;
     bar.sync 0;
     shr.u32 %r7, %r1, 5;

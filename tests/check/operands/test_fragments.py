@@ -36,6 +36,14 @@ def test_right_products_of_a_warp(data: Any) -> None:
     assert result.diagnostics == ()
 
 
+def test_an_instruction_that_takes_its_last_elements_first() -> None:
+    """The instruction after it begins eight elements further on, and takes 16 others."""
+    way = Way("global", order=Order(slots=(0, 1, 2, 3, 5, 4, 6, 7)))
+    result, right = launch(way, way)
+    assert right
+    assert result.diagnostics == ()
+
+
 def exchanged(order: Order, first: int, second: int) -> Order:
     """With two slots exchanged."""
     slots = list(order.slots)

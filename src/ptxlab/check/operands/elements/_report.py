@@ -42,7 +42,7 @@ class Taken:
 
     def moved(self, before: Taken) -> tuple[bool, int] | None:
         """Whether it is in other rows than one before, and by how many k further on; None if it is not known."""
-        if not self.image.has_steps or self.image.k_dimension != before.image.k_dimension:
+        if not (self.image.has_steps and before.image.has_steps) or self.image.k_dimension != before.image.k_dimension:
             return None
         start, now = before.lowest(), self.lowest()
         if start is None or now is None:

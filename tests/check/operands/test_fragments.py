@@ -36,6 +36,15 @@ def test_right_products_of_a_warp(data: Any) -> None:
     assert result.diagnostics == ()
 
 
+@pytest.mark.parametrize("slots", [(0, 1, 2, 3, 5, 4, 6, 7), (0, 1, 3, 6, 4, 5, 2, 7)], ids=["the last ones first", "not together"])
+def test_an_instruction_whose_first_element_is_near_that_of_the_next_one(slots: tuple[int, ...]) -> None:
+    """The next one begins eight elements further on, and takes 16 others."""
+    way = Way("global", order=Order(slots=slots))
+    result, right = launch(way, way)
+    assert right
+    assert result.diagnostics == ()
+
+
 def exchanged(order: Order, first: int, second: int) -> Order:
     """With two slots exchanged."""
     slots = list(order.slots)

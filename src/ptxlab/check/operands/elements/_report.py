@@ -41,14 +41,26 @@ class Taken:
     base: int
 
     def moved(self, before: Taken) -> tuple[bool, int] | None:
-        """Whether it begins in other rows than one before, and by how many k further on; None if it is not known."""
-        array = self.image.array
-        places, held = array.locate(np.array([before.base, self.base]))
-        if not held.all() or not self.image.has_steps or self.image.k_dimension != before.image.k_dimension:
+        """Whether it is in other rows than one before, and by how many k further on; None if it is not known."""
+        if not (self.image.has_steps and before.image.has_steps) or self.image.k_dimension != before.image.k_dimension:
             return None
-        distance = places[1] - places[0]
+        start, now = before.lowest(), self.lowest()
+        if start is None or now is None:
+            return None
+        distance = now - start
         steps, rest = divmod(int(distance[self.image.k_dimension]), self.image.step)
         return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), steps * self.matrix.stored)
+
+    def lowest(self) -> NDArray[np.int64] | None:
+        """The index of the element of its first row with the lowest k, which need not be the first one; None if it is in no array."""
+        image = self.image
+        places, held = image.array.locate(np.array([self.base]))
+        if not held.all():
+            return None
+        place: NDArray[np.int64] = places[0].astype(np.int64)
+        if image.order:
+            place[image.k_dimension] -= image.order[0] * image.step
+        return place
 
     @property
     def reach(self) -> int:
@@ -59,11 +71,8 @@ class Taken:
     def has_next(self) -> bool:
         """Whether the array has further elements of k."""
         image = self.image
-        places, held = image.array.locate(np.array([self.base]))
-        along = image.k_dimension
-        # The first element of a row need not be the one of the smallest k.
-        ahead = 2 * image.columns - (image.order[0] if image.order else 0)
-        return bool(held.all()) and int(places[0, along]) + ahead * image.step <= image.array.shape[along]
+        place, along = self.lowest(), image.k_dimension
+        return place is not None and int(place[along]) + 2 * image.columns * image.step <= image.array.shape[along]
 
 
 class ElementReporter:

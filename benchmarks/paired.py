@@ -33,6 +33,20 @@ def _launch(row: str) -> Measure:
     return lambda: _timed(once)
 
 
+def _detached(row: str) -> Measure:
+    """Launches after a session of the debugger, which has been closed; plain launches in a version without a debugger."""
+    try:
+        from ptxlab.debug import Session
+    except ModuleNotFoundError:
+        return _launch(row)
+    import ptxlab
+
+    text = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { bar.sync 0; ret; }"
+    with Session(ptxlab.loads(text).kernel().prepare(block=64)) as session:
+        session.run()
+    return _launch(row)
+
+
 def _scalar(_: str) -> Measure:
     from .worker import scalar
 
@@ -83,7 +97,7 @@ def main(row: str) -> None:
     """Answer until standard input ends; a fresh row answers once."""
     kind, _, rest = row.partition(" ")
     kinds = {"launch": _launch, "scalar": _scalar, "service": _service, "parse": _parse, "prepared": _prepared, "fresh": _fresh}
-    kinds["approximate"] = _approximate
+    kinds |= {"approximate": _approximate, "detached": _detached}
     measure = kinds[kind](rest)
     if kind == "fresh":
         print(measure())

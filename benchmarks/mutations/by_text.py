@@ -1,7 +1,7 @@
 """How many of the mutants that a run reports lint finds in the text: a table by what was removed or changed.
 
 ``python -m benchmarks.mutations.by_text VERDICTS`` reads what ``python -m benchmarks.mutations --output VERDICTS`` wrote. What lint calls
-an error in other mutants is listed, but for instructions that no launch of the kernel executes.
+an error in other mutants is listed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from rich.table import Table
 from ptxlab.check.static.dataflow import analyse
 from ptxlab.diagnostics import diagnose
 
-from .judge import Subject
 from .kernels import Kernel, kernels
 from .mutants import mutants
 
@@ -30,10 +29,7 @@ __all__ = ["Share", "found_in", "shares"]
 
 @dataclass
 class Share:
-    """Of one operator: the mutants that a run reports, those of them that lint finds, and other mutants that lint calls wrong.
-
-    ``errors``: those at instructions that a launch executes.
-    """
+    """Of one operator: the mutants that a run reports, those of them that lint finds, and errors of lint in other mutants."""
 
     reported: int = 0
     found: int = 0
@@ -44,12 +40,12 @@ Finding = tuple[str, str, bool]
 """Code, message without its lines, and whether it is an error."""
 
 
-def found_in(program: Any, target: str) -> dict[Finding, list[int]]:
-    """What lint finds in a program, and at which instructions."""
-    found: dict[Finding, list[int]] = {}
+def found_in(program: Any, target: str) -> Counter[Finding]:
+    """What lint finds in a program, and at how many instructions."""
+    found: Counter[Finding] = Counter()
     for report in analyse(program, target):
         made = diagnose(report.code, re.sub(r"line \d+", "line", report.message), severity=report.severity)
-        found.setdefault((made.code, made.message, made.severity == "error"), []).append(report.op.index)
+        found[made.code, made.message, made.severity == "error"] += 1
     return found
 
 
@@ -69,8 +65,7 @@ def shares(verdicts: Iterable[dict[str, Any]], of: dict[str, Kernel]) -> dict[st
                 share.reported += 1
                 share.found += bool(new)
             else:
-                errors = [(code, text) for (code, text, error), ops in new.items() if error and any(map(subject.may_execute, ops))]
-                share.errors += [f"{name} line {verdict['line']}: {code}: {text}" for code, text in errors]
+                share.errors += [f"{name} line {verdict['line']}: {code}: {text}" for code, text, error in new if error]
     return found
 
 
@@ -83,21 +78,11 @@ class _Linted:
         self.known = found_in(self.program, self.target)
         self.mutants = {(m.line, m.family, m.how): m for m in mutants(self.program, "practice")}
 
-    @cached_property
-    def _executed(self) -> frozenset[int]:
-        """The instructions with effects that some launch executes."""
-        subject = Subject.of(self.made.name, self.made.kernel, self.made.launches, "practice")
-        return frozenset().union(*subject.reached.values())
-
-    def may_execute(self, op: int) -> bool:
-        """Whether some launch executes an instruction, as far as is known."""
-        return op in self._executed or self.program.ops[op].effects is None
-
-    def found_in_mutant(self, verdict: dict[str, Any]) -> dict[Finding, list[int]]:
-        """What lint finds in a mutant and not in the kernel as it stands."""
+    def found_in_mutant(self, verdict: dict[str, Any]) -> list[Finding]:
+        """What lint finds in a mutant and not, or at fewer instructions, in the kernel as it stands."""
         mutant = self.mutants[verdict["line"], verdict["family"], verdict["how"]]
         new = found_in(mutant.of(self.program), self.target)
-        return {finding: ops for finding, ops in new.items() if len(ops) > len(self.known.get(finding, ()))}
+        return list(new - self.known)
 
 
 def table_of(found: dict[str, Share]) -> Table:

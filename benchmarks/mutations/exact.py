@@ -59,7 +59,7 @@ class ExactShadow(Shadow):
         for index in range(first, count):
             head, silent, *hosts = held[index].tolist()
             op, lanes = head & 0xFFFFFFFF, head >> 32
-            how, size = self._ops[op]
+            how, size, _ = self._ops[op]
             copy = bool(how & 0x100)
             slot, clock = (StateWord.COPY_SLOT, StateWord.COPY_CLOCK) if copy else (StateWord.SLOT, StateWord.CLOCK)
             who = self.words[slot] << 32 | self.words[clock]

@@ -140,7 +140,7 @@ def _from_cuda() -> Makers:
         "cuda_mma_scaled_pair": problem("mxf4nvf4", 256, 96, "e2m1", "e2m1", group=2, vector="block16"),
         "cuda_copy": {"as tested": (copy.test_copy, "128x256b", 1, 1, in_turn)},
         "cuda_copy_pair": {"as tested": (copy.test_copy, "64x128b.warpx2::02_13", 2, 0, in_turn)},
-        "cuda_shift": {"as tested": (copy.test_shift, 1, in_turn)},
+        "cuda_shift": {"as tested": (copy.test_shift, 1, in_turn), "a copy": (copy.test_copy, "128x256b", 1, 0, in_turn)},
         "cuda_load": {"as tested": (transfer.test_moves, "LOAD", "16x256b", in_turn)},
         "cuda_store": {"as tested": (transfer.test_moves, "STORE", "16x64b", in_turn)},
         "cuda_wgmma": products("f32_f16_KMajor_KMajor"),

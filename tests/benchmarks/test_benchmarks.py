@@ -65,6 +65,8 @@ def test_rows_are_judged_by_their_ratio_but_default_checks_and_the_import() -> N
     assert slower("fresh cold common", 2, 1.3)
     assert not slower("fresh import", 0.001, 1.3)
     assert slower("fresh import", 0.21, 1)
+    assert slower("detached attention common", 0.1, 1.03, 1.02)
+    assert not slower("detached attention common", 0.1, 1.02, 1.02)
 
 
 def test_common_checks_are_checks_of_a_launch() -> None:
@@ -75,8 +77,9 @@ def test_common_checks_are_checks_of_a_launch() -> None:
 @pytest.mark.sweep
 def test_two_trees_are_compared_in_pairs() -> None:
     """The tree with itself: both sides measure, and the ratio is that of the pairs."""
-    assert {"launch attention none", "service bar.sync", "prepared nvf4", "approximate div.full.f32", "fresh import"} <= set(rows())
-    ours, theirs, ratio = compare("service bar.sync", ROOT, pairs=3)
+    of_each_kind = ("launch attention none", "detached attention common", "service bar.sync", "prepared nvf4", "approximate div.full.f32")
+    assert {*of_each_kind, "fresh import"} <= set(rows())
+    ours, theirs, ratio = compare("service bar.sync", ROOT, ROOT, pairs=3)
     assert ours > 0
     assert theirs > 0
     assert 0.02 < ratio < 50

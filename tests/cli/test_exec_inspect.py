@@ -204,3 +204,25 @@ def test_matrix_instructions_of_launches() -> None:
     ((name, found),) = products.records()
     assert (name, [record.shape for record in found]) == ("warp_mma", ["16x8x16", "16x8x16"])
     assert json.loads(json.dumps(found.as_dict()))[1]["types"] == {"a": "f16", "b": "f16", "d": "f32"}
+
+
+def test_writers_of_operands() -> None:
+    products, plain = Mmas(writers=True), Mmas()
+    a, b = np.ones((16, 32), np.float16), np.ones((8, 32), np.float16)
+    with switched(session(products, plain)):
+        ptxlab.loads(WARP).kernel().launch(block=32, args=[a, b, np.zeros((16, 8), np.float32)])
+    ((name, records),) = products.records()
+    assert set(records.as_dict()[0]["writers"]) == {"a", "b"}
+    text = products.text(name, records)
+    assert text.startswith("matrix instructions of warp_mma:\nproduct  CTA")
+    assert [writer["opcode"].split(".")[0] for writer in records.as_dict()[1]["writers"]["a"]] == ["ldmatrix"]
+    assert text.splitlines()[4].startswith("A of products 0-1 written by CTA (0, 0, 0) warp 0 lanes 0-31: ldmatrix.sync")
+    assert "B of products 0-1 written by CTA (0, 0, 0) warp 0" in text
+    ((name, records),) = plain.records()
+    assert plain.text(name, records) == f"matrix instructions of warp_mma:\n{records}"
+
+
+def test_writers_without_matrix_instructions_are_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "print('never')", options=("--writers",))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("Error: --writers: list the matrix instructions with --mmas\n")

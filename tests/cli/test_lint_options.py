@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -124,6 +126,32 @@ def test_what_a_change_adds(file: Path) -> None:
     result = run(file, "--diff", "nothing")
     assert result.exit_code == 2
     assert "git knows no commit 'nothing'" in result.stderr
+
+
+def test_the_example_of_a_workflow(file: Path) -> None:
+    """Its commands, in a repository whose change adds one finding."""
+    yaml = pytest.importorskip("yaml")
+    steps = yaml.safe_load((Path(__file__).parents[2] / "examples/lint/workflow.yml").read_text())["jobs"]["lint"]["steps"]
+    command = file.parent / "bin" / "ptxlab"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nfrom ptxlab.cli import main\nmain()\n")
+    command.chmod(0o755)
+
+    def shell(script: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PATH": f"{command.parent}:{os.environ['PATH']}", "GITHUB_BASE_REF": "main"}
+        return subprocess.run(["bash", "-e", "-c", script], cwd=file.parent, env=environment, capture_output=True, text=True, check=False)
+
+    commit = "git add *.ptx && git -c user.name=a -c user.email=a@b commit -q -m change"
+    file.write_text(TEXT.replace(MISALIGNED, ""))
+    assert shell(f"git init -q . && {commit} && git update-ref refs/remotes/origin/main HEAD").returncode == 0
+    file.write_text(TEXT)
+    assert shell(commit).returncode == 0
+    added, everything = (shell(step["run"]) for step in steps if "ptxlab lint" in step.get("run", ""))
+    assert re.findall(r"^::error .*title=(\w+)", added.stdout, re.MULTILINE) == ["M405"]
+    assert added.returncode != 0
+    assert everything.returncode == 0
+    results = json.loads((file.parent / "ptxlab.sarif").read_text())["runs"][0]["results"]
+    assert [each["ruleId"] for each in results] == ["B517", "M405"]
 
 
 def test_statistics(file: Path) -> None:

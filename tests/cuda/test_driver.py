@@ -312,6 +312,26 @@ def test_libraries_and_kernels(driver: Driver) -> None:
     assert driver.launch(kernel, at) == INVALID_HANDLE
 
 
+def test_a_library_is_unloaded_before_its_launches_run(driver: Driver) -> None:
+    """The call does not wait: Python may make it while it starts the thread that the launch needs."""
+    library, kernel = c_void_p(), c_void_p()
+    driver.call("cuLibraryLoadData", byref(library), KERNELS.encode(), None, None, 0, None, None, 0)
+    driver.call("cuLibraryGetKernel", byref(kernel), library, b"add_one")
+    flag, at, stream, other = (
+        driver.to_device(np.zeros(1, np.uint32)),
+        driver.to_device(np.zeros(1, np.uint32)),
+        driver.stream(),
+        driver.stream(),
+    )
+    driver.call("cuStreamWaitValue32_v2", stream, flag, number(1), 0)
+    assert driver.launch(kernel, at, stream=stream) == 0
+    driver.call("cuLibraryUnload", library)
+    assert driver.cuStreamQuery(stream) == NOT_READY
+    driver.call("cuStreamWriteValue32_v2", other, flag, number(1), 0)
+    driver.call("cuStreamSynchronize", stream)
+    assert driver.from_device(at, np.zeros(1, np.uint32)).tolist() == [1]
+
+
 def test_text_that_is_not_ptx(driver: Driver) -> None:
     module, log = c_void_p(), create_string_buffer(400)
     options, values = (c_int * 2)(5, 6), (c_void_p * 2)(ctypes.addressof(log), 400)

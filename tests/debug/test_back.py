@@ -6,10 +6,11 @@ import random
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ptxlab.campaign.launchable import read_launchable
-from ptxlab.debug import Position, Session
+from ptxlab.debug import Focus, Position, Session
 from tests.sweep_helpers import one_in
 
 from .debug_kernels import EXCHANGE, copies, prepared
@@ -47,6 +48,41 @@ def test_forward_and_back_over_every_kind_of_instruction(name: str, policy: str)
                 session.step_any()
                 session.step_any_back()
                 assert session.digest() == expected
+
+
+@pytest.mark.parametrize(("name", "policy"), one_in(20, [(name, POLICIES[number % 3]) for number, name in enumerate(NAMES)]))
+def test_the_memory_of_a_plain_launch(name: str, policy: str) -> None:
+    """In the debugger, with stops at every matrix instruction and asynchronous event, a kernel leaves the same bytes."""
+    replay = compiled(name, policy=policy)
+    result, memory = replay.run(check="none")
+    with Session(replay) as session:
+        while session.to_asynchronous().reason != "ended":
+            pass
+        assert session.launch.scheduler.instructions == result.stats.instructions
+        assert all(np.array_equal(a.data, b.data) for a, b in zip(session.launch.device.memory.live(), memory.live(), strict=True))
+
+
+PARTS = {
+    "warp": ("fuel", "slice", "progress", "live", "queued"),
+    "lanes": ("pc", "mask", "turn", "state", "op", "active", "again", "expired", "retried"),
+    "order": ("rounds", "instructions"),
+}
+"""What a launch keeps of a warp that waits, of its only group of lanes, and of the schedule."""
+
+
+@pytest.mark.parametrize(("holder", "part"), [(holder, part) for holder, parts in PARTS.items() for part in parts])
+def test_the_digest_holds_each_part_of_the_schedule(holder: str, part: str) -> None:
+    with Session(prepared(EXCHANGE, 64)) as session:
+        session.break_at("line", 10, "%warpid == 1")
+        session.run()
+        (first, second), order = session.launch.resident[0].warps, session.launch.scheduler
+        assert (first.fuel > 0, second.fuel) == (True, 0)
+        each = {"warp": first, "lanes": first.converged[0], "order": order}[holder]
+        before, value = session.digest(), getattr(each, part)
+        setattr(each, part, value + 1)
+        assert session.digest() != before
+        setattr(each, part, value)
+        assert session.digest() == before
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -109,6 +145,21 @@ def test_a_step_back_is_quick() -> None:
             session.step_back()
             taken.append(time.process_time() - started)
         assert sorted(taken)[2] < 0.2
+
+
+def test_a_line_back_is_quick() -> None:
+    """Of a thread whose CTA has ended long ago; its instructions end at point 6,184 of 99,168."""
+    with Session(read_launchable(EXAMPLE).prepare()) as session:
+        session.run()
+        end, taken = session.position, []
+        for _ in range(3):
+            session.go_to(end)
+            session.focus = Focus()
+            started = time.process_time()
+            assert session.step_line_back().reason == "step"
+            taken.append(time.process_time() - started)
+            assert session.point.step < 6184
+        assert min(taken) < 0.2
 
 
 @pytest.mark.sweep

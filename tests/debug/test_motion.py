@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxlab.debug import Position, Session
+from ptxlab.debug import Focus, Position, Session
 
 from .debug_kernels import CALL, EXCHANGE, LOOP, copies, output, prepared
 
@@ -163,3 +163,32 @@ def test_random_walks_end_in_what_their_position_says(seed: int) -> None:
             saved = Position.of(session.position.as_dict())
             other.go_to(saved)
             assert other.digest() == session.digest()
+
+
+@pytest.mark.parametrize("policy", ["eager", "random"])
+def test_lines_back_are_those_of_the_way_forward(policy: str) -> None:
+    """From points anywhere, for threads of CTAs that wait, run and have ended: what stepping point by point has shown."""
+    chance = random.Random(1)
+    with Session(prepared(EXCHANGE, 64, grid=3, out=70, policy=policy)) as session:
+        threads = [((x, 0, 0), warp, lane) for x in range(3) for warp in range(2) for lane in (0, 1)]
+        begins: dict[Any, list[int]] = {thread: [] for thread in threads}
+        lines: dict[Any, int] = {}
+        while session.result is None:
+            point = session.point
+            for thread in threads if session.where().event == "instruction" and not point.again else ():
+                warp, op = point.warp, point.op
+                assert warp is not None
+                assert op is not None
+                if (warp.cta.ctaid, warp.warp_id) == thread[:2] and point.converged >> thread[2] & 1:
+                    if lines.get(thread) != op.line:
+                        begins[thread].append(point.step)
+                    lines[thread] = op.line
+            session.step_any()
+        end = session.position
+        for _ in range(40):
+            step, thread = chance.randrange(end.step + 1), chance.choice(threads)
+            session.go_to(Position(step, policy))
+            session.focus = Focus(*thread)
+            expected = max((each for each in begins[thread] if each < step), default=0)
+            stop = session.step_line_back()
+            assert (session.point.step, stop.reason) == (expected, "step" if begins[thread][0] < step else "start")

@@ -114,6 +114,42 @@ def test_a_copy_is_the_writer(policy: str) -> None:
         assert tile % 16 == 0
 
 
+REMOTE = (
+    HEAD
+    + """.visible .entry k(.param .u64 out) .reqnctapercluster 2, 1, 1 {
+  .reg .b32 %r<6>; .reg .pred %p<2>;
+  .shared .align 4 .b8 word[4];
+  mov.u32 %r1, %cluster_ctarank;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra MEET;
+  mov.u32 %r2, word;
+  mapa.shared::cluster.u32 %r3, %r2, 0;
+  mov.u32 %r4, 77;
+  st.shared::cluster.u32 [%r3], %r4;
+MEET:
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  ret;
+}
+"""
+)
+"""The second CTA of a cluster stores 77 in the shared memory of the first one (line 13)."""
+
+
+def test_distributed_shared_memory_is_watched() -> None:
+    with Session(prepared(REMOTE, 1, grid=2, cluster=2)) as session:
+        session.choose_thread((0, 0, 0))
+        session.watch_memory("shared", "word", 4)
+        (change,) = session.run().changes
+        assert change.after == "4d000000"
+        assert (change.writer["opcode"], change.writer["cta"], change.writer["line"]) == ("st.shared::cluster.u32", (1, 0, 0), 13)
+        assert session.memory("shared", "word", 1, "u32").tolist() == [0xFFFFFFFF]
+        session.choose_thread((0, 0, 0))
+        assert session.memory("shared", "word", 1, "u32").tolist() == [77]
+        session.run()
+        assert session.run_back().changes == (change,)
+
+
 def test_memories() -> None:
     with Session(copies(policy="lazy")) as session:
         session.run()

@@ -13,7 +13,7 @@ from ptxlab.debug import DebugError, Session
 from ptxlab.debug.views.operands import OperandView
 from tests.sweep_helpers import one_in
 
-from .debug_kernels import COPIES, LOOP, copies, prepared
+from .debug_kernels import COPIES, HEAD, LOOP, copies, output, prepared
 from .gemm_kernels import NAMES, compiled
 
 PRODUCTS = [name for name in NAMES if "mm_" in name or "flash" in name]
@@ -59,6 +59,51 @@ def test_a_product_of_what_is_shown_is_what_the_instruction_gives(name: str, pol
             assert np.array_equal(details().read_d(), expected)
             compared += 1
         assert compared
+
+
+REGISTERS = (
+    HEAD
+    + """.visible .entry k(.param .u64 out, .param .u64 a, .param .u64 b) {
+  .reg .b32 %r<20>; .reg .b64 %rd<8>;
+  mov.u32 %r1, %tid.x;
+  ld.param.u64 %rd1, [a];
+  mad.wide.u32 %rd2, %r1, 16, %rd1;
+  ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd2];
+  ld.param.u64 %rd3, [b];
+  mad.wide.u32 %rd4, %r1, 8, %rd3;
+  ld.global.v2.b32 {%r6, %r7}, [%rd4];
+  mov.b32 %r8, 0f3F800000;
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r9, %r10, %r11, %r12}, {%r2, %r3, %r4, %r5}, {%r6, %r7}, {%r8, %r8, %r8, %r8};
+  ld.param.u64 %rd5, [out];
+  mad.wide.u32 %rd6, %r1, 16, %rd5;
+  st.global.v4.b32 [%rd6], {%r9, %r10, %r11, %r12};
+  ret;
+}
+"""
+)
+"""One mma.sync. Each lane loads its fragments as they lie one after the other; C is one everywhere."""
+
+
+def test_operands_in_registers() -> None:
+    """Matrices that are placed by the fragments of the PTX ISA; D is what the kernel stores."""
+    random = np.random.default_rng(1)
+    a, b = random.integers(-4, 5, (16, 16)).astype(np.float16), random.integers(-4, 5, (8, 16)).astype(np.float16)
+    lane, pair = np.arange(32)[:, None], np.arange(2)
+    group, inner = lane // 4, lane % 4 * 2
+    parts = [a[group + 8 * (i % 2), inner + 8 * (i // 2) + pair] for i in range(4)]
+    columns = [b[group, inner + 8 * i + pair] for i in range(2)]
+    replay = prepared(REGISTERS, 32, np.stack(parts, 1), np.stack(columns, 1), out=128)
+    with Session(replay) as session:
+        session.break_at("instruction", "mma.sync")
+        session.run()
+        view = session.operands()
+        assert (view.m, view.n, view.k, view.types) == (16, 8, 16, {"a": "f16", "b": "f16", "d": "f32"})
+        assert np.array_equal(view.values["a"], a)
+        assert np.array_equal(view.values["b"], b)
+        assert session.run().reason == "ended"
+        stored = np.array(output(session, 128), np.uint32).view(np.float32).reshape(32, 2, 2)
+    expected = a.astype(np.float64) @ b.astype(np.float64).T + 1
+    assert all(np.array_equal(stored[:, i], expected[group + 8 * i, inner + pair]) for i in range(2))
 
 
 @pytest.mark.parametrize("name", ["gl_mm_i8", "sm90_mm_tile_64x64_fp16"])

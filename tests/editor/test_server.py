@@ -10,9 +10,12 @@ import pytest
 
 pytest.importorskip("pygls")
 
+from benchmarks.unrolled import unrolled
+from benchmarks.workloads import KERNELS
 from lsprotocol import types
 
 import ptxlab
+from ptxlab.check import Abandoned
 from ptxlab.editor._document import Document
 from tests.editor.client_helpers import Editor, covered, position
 
@@ -360,6 +363,35 @@ def test_a_long_file_is_checked_in_time() -> None:
         assert Document(text.replace("%r6, 1;", f"%r6, {number + 9000};")).diagnostics()
         times.append(time.process_time() - begin)
     assert min(times) < 0.2
+
+
+BUSY = 3
+"""How many times slower a processor may be that other programs use."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "lines"), [("flash_causal_fp16", 4000), ("mm_gelu_bf16", 4500)])
+def test_an_edit_of_a_long_kernel_with_tensor_cores(name: str, lines: int) -> None:
+    """All findings of the edited text, those along the paths included, in processor time."""
+    text = unrolled((KERNELS / f"{name}.ptx").read_text(), lines)
+    assert text.count("\n") > 5000
+    document, times = Document(text), []
+    for number in range(4):
+        document.diagnostics()
+        begin = time.process_time()
+        document = Document(text.replace("DONE:\n", f"mov.u32 %one, {number};\nDONE:\n"), before=document)
+        document.diagnostics(dataflow=False)
+        document.diagnostics()
+        times.append(time.process_time() - begin)
+    assert min(times) < 0.2 * BUSY
+
+
+def test_a_document_that_was_given_up_is_checked_again() -> None:
+    document = Document(TEXT)
+    with pytest.raises(Abandoned):
+        document.diagnostics(wanted=lambda: False)
+    assert document.findings == ptxlab.lint(TEXT)
+    assert document.instruction_findings == ptxlab.lint(TEXT, dataflow=False)
 
 
 def test_a_long_file_is_edited(editor: Editor) -> None:

@@ -83,6 +83,17 @@ def test_ptx_is_found_by_the_machine_code_beside_it(tmp_path: Path) -> None:
     assert store.find(first) == "// first"
 
 
+def test_a_file_that_is_written_again_is_read_again(tmp_path: Path) -> None:
+    """CuTe DSL names files after functions: those of a class that are compiled with other sizes may have the same name."""
+    kept, cubin = KeptPtx(tmp_path), tmp_path / "kernel.cubin"
+    for number, name in enumerate(("first", "second")):
+        cubin.write_bytes(name.encode())
+        cubin.with_suffix(".ptx").write_text(f"// {name}")
+        os.utime(cubin, ns=(number, number))
+        assert kept.find(hashlib.sha256(name.encode()).hexdigest()) == f"// {name}"
+    assert kept.find(hashlib.sha256(b"first").hexdigest()) == "// first"
+
+
 def test_machine_code_without_ptx_is_not_found(tmp_path: Path) -> None:
     (tmp_path / "only.cubin").write_bytes(b"only")
     assert KeptPtx(tmp_path).find(hashlib.sha256(b"only").hexdigest()) is None

@@ -191,7 +191,7 @@ def test_no_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("ptxlab.interop.nvcc._build.find_spec", lambda name: None)
+    monkeypatch.setattr("ptxlab.interop.optional_packages.find_spec", lambda name: None)
     with pytest.raises(nvcc.NvccError) as error:
         nvcc.compile("k.cu", text=FMA)
     assert str(error.value) == (
@@ -215,7 +215,7 @@ def test_where_nvcc_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(path.parent))
-    monkeypatch.setattr("ptxlab.interop.nvcc._build.find_spec", lambda name: Spec)
+    monkeypatch.setattr("ptxlab.interop.optional_packages.find_spec", lambda name: Spec)
     assert nvcc.find_nvcc() == home
     os.unlink(home)
     assert nvcc.find_nvcc() == package

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.check.operands import tensor_kernels, warp_kernels, warpgroup_kernels, word_kernels
+from tests.check.operands import scaled_kernels, sparse_kernels, tensor_kernels, warp_kernels, warpgroup_kernels, word_kernels
 from tests.check.operands.test_tensor_stores import copied
 
 from .product_kernels import WARP
@@ -105,3 +105,60 @@ def test_a_that_is_copied_to_tensor_memory() -> None:
     for each in provenance.contributions:
         assert found(each.a.writers) == [("tcgen05.cp", True, ["cp.async"] * len(each.a.writers[0].behind))]
         assert {(behind.warp, behind.lanes) for behind in each.a.writers[0].behind} == {(2, (13,))}
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+def test_scale_factors(policy: str) -> None:
+    result, right = scaled_kernels.launch(scaled_kernels.TEXT, keep_inputs=True, policy=policy)
+    assert right
+    records = result.mmas(writers=True)
+    assert len(records) == 4
+    for record in records:
+        assert set(record.writers) == {"a", "b", "scale_a", "scale_b"}
+        for name in ("scale_a", "scale_b"):
+            # A warp has stored the scale factors of A and of B to shared memory.
+            assert found(record.writers[name]) == [("tcgen05.cp", True, ["st.shared"])]
+            assert [(behind.warp, behind.lanes) for behind in record.writers[name][0].behind] == [(0, tuple(range(32)))]
+    assert "  scale factors of B written by CTA (0, 0, 0) warp 0" in str(records[0])
+    assert json.loads(json.dumps(records.as_dict()))[3]["writers"]["scale_b"][0]["opcode"].startswith("tcgen05.cp")
+
+
+def test_scale_factors_of_an_element() -> None:
+    result, _ = scaled_kernels.launch(scaled_kernels.TEXT, keep_inputs=True)
+    provenance = result.provenance("c", (77, 5), inputs=True)
+    assert len(provenance.contributions) == 4
+    for each in provenance.contributions:
+        # Row 77 of A is row 13 of the third group of 32, and each thread has stored the 16 bytes of one such row.
+        for line, lane in ((each.a, 13), (each.b, 5)):
+            (writer,) = line.beside["scale factors"]
+            assert found([writer]) == [("tcgen05.cp", True, ["st.shared"])]
+            # One store has written both rows, and its lanes are named together.
+            assert lane in writer.behind[0].lanes
+            assert set(writer.behind[0].lanes) <= {5, 13}
+    lines = str(provenance).splitlines()
+    assert sum(line.strip() == "its scale factors:" for line in lines) == 2
+    data = json.loads(json.dumps(provenance.as_dict()))
+    assert data["contributions"][2]["a"]["scale_factors"]["writers"][0]["behind"][0]["opcode"].startswith("st.shared")
+
+
+def test_scale_factors_that_are_overwritten_in_shared_memory() -> None:
+    """The writer is the one whose bytes have been copied, not the one that came after the copy."""
+    text = scaled_kernels.TEXT.replace("setp.ne.u32 %p4, %r15, 0;", "setp.ne.u32 %p4, %r15, 0;\n    st.shared.b32 [%r2+16384], 0;")
+    assert text != scaled_kernels.TEXT
+    result, right = scaled_kernels.launch(text, keep_inputs=True, policy="eager", check="none")
+    assert right
+    for record in result.mmas(writers=True):
+        (writer,) = record.writers["scale_a"]
+        assert {behind.opcode for behind in writer.behind} == {"st.shared.v4.b32"}
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+def test_metadata(policy: str) -> None:
+    result, right = sparse_kernels.launch(sparse_kernels.TEXT, keep_inputs=True, policy=policy)
+    assert right
+    for record in result.mmas(writers=True):
+        assert set(record.writers) == {"a", "b", "metadata"}
+        assert found(record.writers["metadata"]) == [("tcgen05.cp", True, ["st.shared"])]
+    provenance = result.provenance("c", (77, 5), inputs=True)
+    assert {found(each.a.beside["sparsity metadata"])[0][0] for each in provenance.contributions} == {"tcgen05.cp"}
+    assert all(each.b.beside == {} for each in provenance.contributions)

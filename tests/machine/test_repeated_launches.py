@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import ptxlab
 from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
+from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.warp import Warp
 
 from .launch_helpers import kernel, store
 
@@ -112,3 +115,20 @@ def test_programs_that_share_an_executable_have_their_own_services() -> None:
     assert facts_of(program, executable).handlers[place] is program.ops[place].row.semantics
     assert facts_of(replace(program, ops=ops), executable).handlers[place] is changed
     assert facts_of(program, executable).handlers[place] is program.ops[place].row.semantics
+
+
+def test_what_a_launch_has_made_goes_when_it_ends() -> None:
+    """It does not wait until Python looks for cycles: a program may launch often."""
+
+    def living() -> list[object]:
+        return [one for one in gc.get_objects() if isinstance(one, Scheduler | Warp)]
+
+    made, out = kernel(SIZES), np.zeros(64, np.uint32)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(living())
+        assert made.launch(grid=2, block=32, args=[out]).ok
+        assert len(living()) == before
+    finally:
+        gc.enable()

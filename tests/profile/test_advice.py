@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ptxlab
 from ptxlab.profile import advice
@@ -80,3 +81,9 @@ def test_latency_of_copies() -> None:
         (found,) = advice(launch(args=[np.zeros(1024, np.uint8)], block=128, profile=True, check="none", device=device).profile)
         assert "for this mbarrier, and copies are" in found
         assert f"while there are any, 1.0 are in flight: {end}" in found
+
+
+@pytest.mark.parametrize(("scope", "found"), [("cta", False), ("cluster", True), ("gpu", True)])
+def test_fences_at_wide_scopes_that_are_on_the_critical_path(scope: str, found: bool) -> None:
+    said = told(f"fence.acq_rel.{scope};")
+    assert any("is a fence at the scope of the cluster or a wider one" in sentence for sentence in said) == found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxlab.profile.model.memory import ALLOCATED, SHARED, TENSOR, Extent, Touch, held
+from ptxlab.profile.model import trace
+from ptxlab.profile.model.memory import ALLOCATED, SHARED, TENSOR, Extent, Touch, extents_of, held
 from tests.machine.launch_helpers import kernel
 from tests.machine.product_kernels import WARPGROUP
 from tests.profile.test_kernels import profile
@@ -86,3 +89,19 @@ def test_each_byte_is_held_while_it_is_still_read(listed: list[tuple[int, int, b
                 assert any(each.begin <= touch.begin <= each.until for each in covering), (byte, touch)
     assert all(each.begin <= each.written <= each.until <= 100.0 for each in found)
     assert min(each.begin for each in found) in times if found else True
+
+
+def test_what_operations_access_is_computed_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting must not wait for what only the estimate and the report need."""
+    asked = []
+
+    def noted(accesses: Any, cta: Any) -> tuple[Extent, ...]:
+        asked.append(cta.rank)
+        return extents_of(accesses, cta)
+
+    monkeypatch.setattr(trace, "extents_of", noted)
+    args = [np.ones((64, 16), np.float16), np.ones((8, 16), np.float16), np.zeros((128, 4), np.float32)]
+    found = profile(WARPGROUP, block=128, args=args)
+    assert asked == []
+    assert {held.kind for held in found.estimate.memory} == {"TMA"}
+    assert asked == [0, 0, 0]

@@ -58,11 +58,11 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
-    def move(self, x: int, y: int, click: bool = False, pointer: str = "mouse") -> None:
+    def move(self, x: int, y: int, click: bool = False, pointer: str = "mouse", button: int = 0) -> None:
         """Move the pointer, and press and release it; a finger (``touch``) has no place unless it is down."""
         steps: list[dict[str, Any]] = [{"type": "pointerMove", "x": x, "y": y, "duration": 0, "origin": "viewport"}]
         if click:
-            steps += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+            steps += [{"type": "pointerDown", "button": button}, {"type": "pointerUp", "button": button}]
         self._actions({"type": "pointer", "id": pointer, "parameters": {"pointerType": pointer}, "actions": steps})
 
     def press(self, *keys: str) -> None:

@@ -1,6 +1,6 @@
 """Checks: static legality of instructions and modules."""
 
-from ptxlab.check.static.followed import Followed
-from ptxlab.check.static.lint import lint, lint_instruction, lint_module
+from ptxlab.check.static.followed import Abandoned, Followed
+from ptxlab.check.static.lint import Checked, lint, lint_instruction, lint_module
 
-__all__ = ["Followed", "lint", "lint_instruction", "lint_module"]
+__all__ = ["Abandoned", "Checked", "Followed", "lint", "lint_instruction", "lint_module"]

@@ -63,6 +63,7 @@ _KEPT = "ptxlab-kept"
 @click.option(
     "--mmas", is_flag=True, help="List the matrix instructions that each launch executed: shapes, types, descriptors, and where D is."
 )
+@click.option("--writers", is_flag=True, help="With --mmas: say who wrote the operands. The launches run again several times, slowly.")
 @click.option("--profile", "counted", is_flag=True, help="Count what launches execute, and estimate their time; show both at the end.")
 @click.option(
     "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write profiles, estimated timelines and findings to this page."
@@ -86,6 +87,7 @@ def exec_(
     provenance: tuple[str, ...],
     picture: Path | None,
     mmas: bool,
+    writers: bool,
     counted: bool,
     report: Path | None,
     debug_on_finding: bool,
@@ -105,13 +107,15 @@ def exec_(
     with refusing(None, err=True):
         settings = Settings.from_environment().read(options).changed(keep_going=True)
         session = Session(settings, (lambda _: None) if as_json else None)
-    expected, writers = [Expected.of(text) for text in expect], [Writers.of(text) for text in provenance]
-    session.inspectors += [*([OtherSchedules(schedules)] if schedules > 1 else ()), *expected, *writers]
+    expected, elements = [Expected.of(text) for text in expect], [Writers.of(text) for text in provenance]
+    session.inspectors += [*([OtherSchedules(schedules)] if schedules > 1 else ()), *expected, *elements]
     if picture is not None:
-        if not writers:
+        if not elements:
             raise click.UsageError("--picture: name an element with --provenance")
         picture = picture.absolute()
-    products = Mmas()
+    if writers and not mmas:
+        raise click.UsageError("--writers: list the matrix instructions with --mmas")
+    products = Mmas(writers)
     if mmas:
         session.inspectors.append(products)
     if counted or report is not None:
@@ -143,7 +147,7 @@ def exec_(
             if found is not None:
                 session.note(found)
         with refusing(None, err=True):
-            told = [each.provenance() for each in writers]
+            told = [each.provenance() for each in elements]
             multiplied = list(products.records())
     if sarif is not None:
         write_text(sarif, render_sarif(session.diagnostics))
@@ -170,7 +174,7 @@ def exec_(
         for each in told:
             click.echo(str(each), err=True)
         for name, records in multiplied:
-            click.echo(f"matrix instructions of {name}:\n{records}", err=True)
+            click.echo(products.text(name, records), err=True)
         if counted:
             _show_profiles(profiles, session.profiles.left)
         click.echo(_summary(session), err=True)

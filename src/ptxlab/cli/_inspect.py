@@ -122,8 +122,9 @@ class Writers:
 
 @dataclass(slots=True)
 class Mmas:
-    """Keeps launches, to list the matrix instructions that they executed."""
+    """Keeps launches, to list the matrix instructions that they executed, and if asked who wrote their operands."""
 
+    writers: bool = False
     kept: list[tuple[str, Result]] = field(default_factory=list, repr=False)
 
     def __call__(self, replay: Replay, result: Result) -> tuple[Diagnostic, ...]:
@@ -134,6 +135,10 @@ class Mmas:
     def records(self) -> Iterator[tuple[str, MmaRecords]]:
         """The name of the kernel of each launch that has executed any, and the records; the launches run again."""
         for name, result in self.kept:
-            found = result.mmas()
+            found = result.mmas(writers=self.writers)
             if found:
                 yield name, found
+
+    def text(self, name: str, records: MmaRecords) -> str:
+        """The table of a launch, and below it the writers if they are known."""
+        return f"matrix instructions of {name}:\n{records}"

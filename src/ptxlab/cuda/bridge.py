@@ -205,10 +205,10 @@ class Bridge:
     def prepare_launch(self, request: Any, ticket: Any) -> int:
         """Note a launch and where in the program it is."""
         r = request[0]
-        cluster = tuple(r.cluster)
+        cluster = tuple(r.cluster[:])
         shape = {
-            "grid": tuple(r.grid),
-            "block": tuple(r.block),
+            "grid": tuple(r.grid[:]),
+            "block": tuple(r.block[:]),
             "cluster": cluster if any(cluster) else None,
             "shared_bytes": r.shared_bytes,
         }

@@ -3,7 +3,8 @@
 `Session` is the whole interface: motion, inspection, breakpoints, choices. `Console` executes commands of text with it.
 """
 
-from ptxlab.debug._commands import COMMANDS, Answer, Command, Console
+from ptxlab.debug._answers import Answer
+from ptxlab.debug._commands import COMMANDS, Command, Console
 from ptxlab.debug._conditions import Expression
 from ptxlab.debug._findings import CheckFinding
 from ptxlab.debug._inspection import Focus, Frame

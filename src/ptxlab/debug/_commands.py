@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ptxlab import ptx
+from ptxlab.debug._answers import Answer, stopped, table
 from ptxlab.debug._points import DebugError, Position, refuse
 from ptxlab.debug._report import Stop
 from ptxlab.debug._session import Session
@@ -18,34 +18,12 @@ from ptxlab.debug._stops import Watchpoint
 from ptxlab.debug.views.operands import matrix_text
 from ptxlab.diagnostics import diagnose
 
-__all__ = ["COMMANDS", "Answer", "Command", "Console"]
+__all__ = ["COMMANDS", "Command", "Console"]
 
 _NEIGHBOURS = 4
 """Lines that `list` shows before and after the one at which the thread stands."""
 _HELP_COLUMN = 44
 _VALUE = "global|shared ADDRESS [BYTES] | tensor LANE COLUMN [LANES COLUMNS] | register NAME"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a command has found: a stop, or a value that JSON can hold; and the same as text."""
-
-    text: str
-    stop: Stop | None = None
-    value: Any = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"stop": self.stop.as_dict()} if self.stop is not None else {"value": _json_value(self.value)}
-
-
-def _json_value(value: Any) -> Any:
-    """The value with texts in place of NaN and infinity, which JSON does not have."""
-    if isinstance(value, float):
-        return value if isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {name: _json_value(item) for name, item in value.items()}
-    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +66,12 @@ def _which(words: list[str]) -> int:
     return _number(words[0])
 
 
-def _stopped(stop: Stop) -> Answer:
-    return Answer(stop.as_text(), stop)
-
-
 def _moves(move: Callable[[Session], Stop]) -> Callable[[Session, list[str]], Answer]:
-    return lambda session, words: _stopped(move(session))
+    return lambda session, words: stopped(move(session))
 
 
 def _moves_by(move: Callable[[Session, int], Stop]) -> Callable[[Session, list[str]], Answer]:
-    return lambda session, words: _stopped(move(session, _count(words)))
-
-
-def _rows(rows: Sequence[dict[str, Any]]) -> Answer:
-    lines = ["  ".join(f"{name} {_short(value)}" for name, value in row.items()) for row in rows]
-    return Answer("\n".join(lines) or "none", None, list(rows))
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + "; ".join(_short(item) for item in value) + "]"
-    return " ".join(f"{name} {_short(item)}" for name, item in value.items()) if isinstance(value, dict) else str(value)
+    return lambda session, words: stopped(move(session, _count(words)))
 
 
 # --------------------------------------------------------------------------------------------------------------- functions
@@ -152,7 +115,7 @@ def _breakpoints(session: Session, words: list[str]) -> Answer:
         rows.append({"number": number, each.kind: each.where, **condition, "hits": each.hits, "hit": stops.counts.get(number, 0)})
     for number, watch in stops.watchpoints.items():
         rows.append({"number": number, "watch": watch.memory, "place": list(watch.place), "cta": watch.cta, "warp": watch.warp})
-    return _rows(rows)
+    return table(rows)
 
 
 def _delete(session: Session, words: list[str]) -> Answer:
@@ -267,7 +230,7 @@ def _matrix(session: Session, words: list[str]) -> Answer:
 
 
 def _written(session: Session, words: list[str]) -> Answer:
-    return _stopped(session.written(lambda: _watched(session, words)))
+    return stopped(session.written(lambda: _watched(session, words)))
 
 
 def _lanes(session: Session, words: list[str]) -> Answer:
@@ -303,7 +266,7 @@ def _load(session: Session, words: list[str]) -> Answer:
         raise refuse("G104", f"cannot read {name}: {error.strerror}") from None
     except (ValueError, TypeError, KeyError):
         raise refuse("G104", f"{name} holds no position", fix="write it with: save FILE") from None
-    return _stopped(session.go_to(position))
+    return stopped(session.go_to(position))
 
 
 def _help_line(command: Command) -> str:
@@ -339,7 +302,7 @@ _LISTED = (
     Command("check", "", "Run the checks of the launch; continue stops where they find something.", _check),
     Command("earlier", "", "Go back to the earlier of the two accesses that a finding is about.", _moves(Session.earlier_access)),
     Command("thread", "[cta X,Y,Z] [warp N] [lane N]", "Choose a thread, or say which is chosen.", _thread),
-    Command("warps", "", "List the resident warps, and where their lanes stand.", lambda session, words: _rows(session.warps())),
+    Command("warps", "", "List the resident warps, and where their lanes stand.", lambda session, words: table(session.warps())),
     Command("stack", "", "Show the functions that the thread is in.", _stack),
     Command("list", "[LINE]", "Show the PTX around a line.", _list),
     Command("registers", "[NAME ...]", "Show registers of the thread; JSON has all lanes.", _registers),
@@ -349,7 +312,7 @@ _LISTED = (
     Command("expect", "EXPRESSION", "Fail if the expression is not true.", _expect),
     Command("memory", "global|shared|local|param ADDRESS [COUNT [TYPE]]", "Show memory; variables have names.", _memory),
     Command("tensor", "LANE COLUMN [LANES COLUMNS] [TYPE]", "Show tensor memory, a line for each lane.", _tensor),
-    Command("barriers", "", "Show the barriers of the CTA, and who waits.", lambda session, words: _rows(session.barriers())),
+    Command("barriers", "", "Show the barriers of the CTA, and who waits.", lambda session, words: table(session.barriers())),
     Command("lanes", "NAME [TYPE]", "Show a register in all lanes, as a type; several values that it holds as a list.", _lanes),
     Command("operands", "[N]", "Show the matrices of the instruction here, or of an outstanding operation.", _operands),
     Command("tiles", "[N]", "Show the boxes that the copy here places in shared memory, or an outstanding one.", _tiles),
@@ -357,9 +320,9 @@ _LISTED = (
         "matrix", "DESCRIPTOR ROWS K TYPE [mn] [wgmma] [padded]", "Show the matrix that a shared-memory descriptor describes.", _matrix
     ),
     Command("written", _VALUE, "Go back to behind what has last changed a value.", _written),
-    Command("diff", "N", "Show what differs here from point N.", lambda session, words: _rows(session.differences(_which(words)))),
-    Command("operations", "", "List outstanding asynchronous operations.", lambda session, words: _rows(session.operations())),
-    Command("perform", "N", "Perform an outstanding operation now.", lambda session, words: _stopped(session.perform(_which(words)))),
+    Command("diff", "N", "Show what differs here from point N.", lambda session, words: table(session.differences(_which(words)))),
+    Command("operations", "", "List outstanding asynchronous operations.", lambda session, words: table(session.operations())),
+    Command("perform", "N", "Perform an outstanding operation now.", lambda session, words: stopped(session.perform(_which(words)))),
     Command("freeze", "", "Keep the chosen warp from running.", _moves(Session.freeze)),
     Command("thaw", "", "Let the chosen warp run again.", _moves(Session.thaw)),
     Command("alone", "", "Let only the chosen warp run.", _moves(Session.alone)),

@@ -121,6 +121,8 @@ class Execution(OrderObserver):
         self._changes: list[Change] = []
         self._issued = 0
         self._ended: set[tuple[int, int, int]] = set()
+        self._lives: dict[tuple[int, int, int], tuple[int, int]] = {}
+        """By CTA: the first point behind its start, and the first one behind its end; as the choices had it that were made last."""
         self._step = -1
         self.author = self._before = Author()
         self._decide: Decision = lambda point: True
@@ -309,8 +311,17 @@ class Execution(OrderObserver):
         written = self.written[warp.context.address] = np.zeros(len(self.program.registers), np.uint32)
         warp.words[Word.WRITTEN] = written.ctypes.data
 
+    def started(self, ctas: tuple[CtaState, ...]) -> None:
+        self._lives |= {cta.ctaid: (self._step + 1, NEVER) for cta in ctas}
+
     def ended(self, cta: CtaState) -> None:
         self._ended.add(cta.ctaid)
+        self._lives[cta.ctaid] = self._lives[cta.ctaid][0], self._step + 1
+
+    def life(self, cta: tuple[int, int, int]) -> tuple[int, int]:
+        """The points of a CTA: the first one, and the one behind the last, or `NEVER` if that has not come."""
+        began, ended = self._lives.get(cta, (0, NEVER))
+        return began, ended if cta in self._ended else NEVER
 
     def retire_hook(self, op: Op) -> None:
         return None

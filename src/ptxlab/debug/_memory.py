@@ -181,7 +181,7 @@ def digest(execution: Execution) -> str:
     def add(*values: Any) -> None:
         found.update(repr(values).encode())
 
-    add(execution.point.step, execution.point.event, order.instructions, launch.done_ctas, launch.printed)
+    add(execution.point.step, execution.point.event, order.instructions, order.rounds, launch.progress, launch.done_ctas, launch.printed)
     for allocation in launch.device.memory.live():
         add(allocation.base)
         found.update(allocation.data.data)
@@ -214,6 +214,17 @@ def _add_warp(found: Any, add: Any, warp: Warp) -> None:
         for start in {info.offset, info.shadow} - {-1}:
             found.update(frame[start : start + row_bytes(info.bits)].data)
     found.update(b"" if warp.local is None else warp.local.data)
-    add(warp.warp_id, warp.live, warp.queued, warp.slice)
+    add(warp.warp_id, warp.live, warp.queued, warp.slice, warp.fuel, warp.progress)
     for group in warp.converged:
-        add(group.pc, group.mask, group.turn, group.state, group.op, group.active, group.again, group.wait is None)
+        add(
+            group.pc,
+            group.mask,
+            group.turn,
+            group.state,
+            group.op,
+            group.active,
+            group.again,
+            group.expired,
+            group.retried,
+            group.wait is None,
+        )

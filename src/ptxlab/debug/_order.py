@@ -47,6 +47,7 @@ class ChosenOrder(Scheduler):
         self.alone: WarpName | None = None
         self.held: list[Warp] = []
         self._not_executed = 0
+        self.before_turn = self._order_observer.between_turns
 
     def is_frozen(self, warp: Warp) -> bool:
         """Whether a warp does not run."""
@@ -97,10 +98,6 @@ class ChosenOrder(Scheduler):
         observer = self.launch.observer
         assert isinstance(observer, OrderObserver)
         return observer
-
-    def _turn(self) -> bool:
-        self._order_observer.between_turns()
-        return super()._turn()
 
     def no_progress(self) -> None:
         if not self.held:

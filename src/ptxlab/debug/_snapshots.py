@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
+from itertools import chain
 from types import BuiltinFunctionType, CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ _MOST, _MOST_BYTES = 64, 1 << 30
 _DISTANCE, _COSTS = 0.05, 10
 """Seconds of execution between two snapshots: so many, and so many times what one costs."""
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, type, Enum, np.generic, np.dtype, ModuleType)
+_PLAINEST = frozenset((int, float, str, bytes, bool, type(None)))
+"""The most frequent of them."""
 _CONSTANT = (
     *("diagnostics", "tables", "native", "formats", "layout", "numerics", "descriptors", "ptx"),
     *("engine.program", "engine.llvm", "isa.operands", "isa.catalogue"),
@@ -89,7 +92,7 @@ class Snapshot:
     # ------------------------------------------------------------------------------------------------------------- objects
 
     def _visit(self, each: Any) -> None:
-        if isinstance(each, _PLAIN) or id(each) in self._seen:
+        if type(each) in _PLAINEST or id(each) in self._seen or isinstance(each, _PLAIN):
             return
         self._seen[id(each)] = each
         if isinstance(each, np.ndarray):
@@ -117,12 +120,12 @@ class Snapshot:
             self._waiting.append(each.__self__)
         elif isinstance(each, Iterator):
             raise TypeError(f"{each!r} cannot be put back")
-        elif not _is_constant(type(each)):
+        elif not _kind_of(each).constant:
             self._visit_instance(each)
 
     def _visit_instance(self, each: Any) -> None:
         attributes = _attributes(each)
-        if not getattr(getattr(each, "__dataclass_params__", None), "frozen", False):
+        if not _kind_of(each).frozen:
             self._hold(each, attributes)
         self._waiting += attributes.values()
 
@@ -193,21 +196,34 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     return array.reshape(-1, order="A").view(np.uint8)
 
 
-def _is_constant(kind: type) -> bool:
-    package, _, rest = kind.__module__.partition(".")
-    if package != "ptxlab":
-        return True
-    return any(rest == each or rest.startswith(each + ".") for each in _CONSTANT)
+class _Kind(NamedTuple):
+    """What is known of all objects of a class: whether they never change, whether only what they refer to may, and their slots."""
+
+    constant: bool
+    frozen: bool
+    slots: tuple[str, ...]
+
+
+_KINDS: dict[type, _Kind] = {}
+
+
+def _kind_of(each: Any) -> _Kind:
+    kind = type(each)
+    found = _KINDS.get(kind)
+    if found is None:
+        package, _, rest = kind.__module__.partition(".")
+        constant = package != "ptxlab" or any(rest == name or rest.startswith(name + ".") for name in _CONSTANT)
+        frozen = bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
+        named = (base.__dict__.get("__slots__", ()) for base in kind.__mro__)
+        names = chain.from_iterable((slots,) if isinstance(slots, str) else slots for slots in named)
+        slots = tuple(name for name in names if isinstance(getattr(kind, name), MemberDescriptorType))
+        found = _KINDS[kind] = _Kind(constant, frozen, slots)
+    return found
 
 
 def _attributes(each: Any) -> dict[str, Any]:
-    found = dict(getattr(each, "__dict__", {}))
-    for kind in type(each).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if isinstance(getattr(type(each), name), MemberDescriptorType) and hasattr(each, name):
-                found[name] = getattr(each, name)
-    return found
+    held = {name: getattr(each, name) for name in _kind_of(each).slots if hasattr(each, name)}
+    return getattr(each, "__dict__", {}) | held
 
 
 def _put_back(each: Any, contents: Any) -> None:

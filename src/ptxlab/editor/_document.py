@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from threading import Lock
 
 from lsprotocol import types
 
 from ptxlab import ptx
-from ptxlab.check import Followed, lint_module
+from ptxlab.check import Checked, Followed
 from ptxlab.diagnostics import Diagnostic, PtxlabError
 from ptxlab.editor._positions import Positions
 from ptxlab.editor._structure import Definition, Statement, Structure, read_structure
@@ -30,6 +32,9 @@ class Document:
         self.followed: Followed = Followed() if before is None else before.followed
         self.file = file
         self.positions = Positions(text, encoding)
+        self._lock = Lock()
+        self._checked: Checked | None = None
+        self._findings: list[Diagnostic] | None = None
 
     @cached_property
     def structure(self) -> Structure:
@@ -41,15 +46,29 @@ class Document:
         """The constant values of registers."""
         return Values(self.structure)
 
-    @cached_property
+    @property
     def instruction_findings(self) -> list[Diagnostic]:
-        """What the linter finds without following the paths: fast."""
-        return lint_module(self.text, self.file, None, None, dataflow=False)
+        """What the linter finds without following the paths."""
+        with self._lock:
+            return self._check().instruction_findings
 
-    @cached_property
+    @property
     def findings(self) -> list[Diagnostic]:
         """What the linter finds."""
-        return lint_module(self.text, self.file, None, None, followed=self.followed)
+        return self.find(lambda: True)
+
+    def find(self, wanted: Callable[[], bool]) -> list[Diagnostic]:
+        """What the linter finds; raises `Abandoned` when ``wanted`` says no."""
+        with self._lock:
+            if self._findings is None:
+                checked, self._checked = self._check(), None
+                self._findings = checked.findings(self.followed, wanted)
+            return self._findings
+
+    def _check(self) -> Checked:
+        if self._checked is None:
+            self._checked = Checked(self.text, self.file)
+        return self._checked
 
     @cached_property
     def source_map(self) -> ptx.SourceMap | None:
@@ -59,9 +78,9 @@ class Document:
         except PtxlabError:
             return None
 
-    def diagnostics(self, dataflow: bool = True) -> list[types.Diagnostic]:
-        """The findings as the protocol has them, or those that need no data flow."""
-        return [self.diagnostic(finding) for finding in (self.findings if dataflow else self.instruction_findings)]
+    def diagnostics(self, dataflow: bool = True, wanted: Callable[[], bool] = lambda: True) -> list[types.Diagnostic]:
+        """The findings as the protocol has them, or those that need no data flow; raises `Abandoned` when ``wanted`` says no."""
+        return [self.diagnostic(finding) for finding in (self.find(wanted) if dataflow else self.instruction_findings)]
 
     def diagnostic(self, finding: Diagnostic) -> types.Diagnostic:
         """One finding as the protocol has it."""

@@ -8,6 +8,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from ptxlab._version import __version__
+from ptxlab.check import Abandoned
 from ptxlab.editor._descriptors import inlay_hints
 from ptxlab.editor._document import Document
 from ptxlab.editor._fixes import quick_fixes
@@ -50,7 +51,7 @@ class PtxServer(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     async def check(self, uri: str) -> None:
-        """Publish the diagnostics of a document, unless it changes while it is checked; one check of a document runs at a time.
+        """Publish the diagnostics of a document; one check of a document runs at a time, and ends early if the document changes.
 
         Those of single instructions come first. Following the paths takes longer: all findings replace the first ones then.
         """
@@ -60,7 +61,10 @@ class PtxServer(LanguageServer):
             for dataflow in (False, True):
                 if self._has_changed(uri, version):
                     return
-                found = await asyncio.to_thread(self.document(uri).diagnostics, dataflow)
+                try:
+                    found = await asyncio.to_thread(self.document(uri).diagnostics, dataflow, lambda: not self._has_changed(uri, version))
+                except Abandoned:
+                    return
                 if not self._has_changed(uri, version):
                     self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 

@@ -4,7 +4,7 @@ from ptxlab.engine.context import WORDS, Context, Status, Word
 from ptxlab.engine.faults import FAULTS, Fault
 from ptxlab.engine.llvm.executable import Executable
 from ptxlab.engine.lowering.frame import mirrored, separate
-from ptxlab.engine.lowering.lower import check_lowering, lower
+from ptxlab.engine.lowering.lower import Lowering, lower, resolve
 from ptxlab.engine.program import BasicBlock, Parameter, Program, Register, SharedLayout
 
 __all__ = [
@@ -14,14 +14,15 @@ __all__ = [
     "Context",
     "Executable",
     "Fault",
+    "Lowering",
     "Parameter",
     "Program",
     "Register",
     "SharedLayout",
     "Status",
     "Word",
-    "check_lowering",
     "lower",
     "mirrored",
+    "resolve",
     "separate",
 ]

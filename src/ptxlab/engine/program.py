@@ -127,7 +127,7 @@ class SharedLayout:
 
 
 class LoadedWord(NamedTuple):
-    """A word that a load has read: the index of the load, and the byte in what it reads."""
+    """A word that a load has read: the index of the load, the first one of several that share a row, and the byte in what it reads."""
 
     load: int
     byte: int
@@ -144,7 +144,8 @@ class LoadedValues:
     matrices : by the index of a product the words of its matrices in registers, by the names of the operands
     results : by the index of a store to global memory the words of tcgen05.ld that it writes as they are; all of them are such words
     rows : by the index of a load, or of a store of results, the frame offset of uint64[32] with the addresses that the lanes have accessed
-        last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last
+        last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last.
+        Loads that write the same registers share them
     shared : the loads from shared memory
     zeros : the loads whose registers are zero in lanes that do not execute them
     """
@@ -161,6 +162,10 @@ class LoadedValues:
         """The frame offset of the row that says from where lanes have loaded a word, and what is added to the addresses there."""
         row = self.rows[word.load]
         return (row + SOURCE_ROW * word.byte // 4, 0) if word.load in self.shared else (row, word.byte)
+
+    def alike(self, load: int) -> list[int]:
+        """The loads that write the same registers as one, itself among them."""
+        return [index for index, row in self.rows.items() if row == self.rows[load]]
 
 
 @dataclass(slots=True)

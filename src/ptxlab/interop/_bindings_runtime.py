@@ -11,11 +11,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from ptxlab.interop.optional_packages import after_import
+__all__ = ["MODULE", "install"]
 
-__all__ = ["install_on_import"]
-
-_MODULE = "cuda.bindings.runtime"
+MODULE = "cuda.bindings.runtime"
 
 _CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cudaDeviceSynchronize": ("cuCtxSynchronize", ()),
@@ -92,7 +90,7 @@ class _Runtime:
 
     def _driver_value(self, value: Any) -> Any:
         """Handles and enumerations of the runtime API become numbers."""
-        return int(value) if type(value).__module__ == _MODULE and hasattr(value, "__int__") else value
+        return int(value) if type(value).__module__ == MODULE and hasattr(value, "__int__") else value
 
     def _result(self, kind: str, value: Any) -> Any:
         if kind == "float":
@@ -151,12 +149,8 @@ class _Runtime:
         return status, None if nodes is None else [self._result("cudaGraphNode_t", node) for node in nodes], count
 
 
-def _install() -> None:
-    runtime, driver = import_module(_MODULE), import_module("cuda.bindings.driver")
+def install() -> None:
+    """Replace the functions of the module, which has been imported."""
+    runtime, driver = import_module(MODULE), import_module("cuda.bindings.driver")
     for name, function in _Runtime(runtime, driver).functions().items():
         setattr(runtime, name, function)
-
-
-def install_on_import() -> Callable[[], None]:
-    """Replace the functions when a program imports the module; returns a function to call at the program's end."""
-    return after_import(_MODULE, _install)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -17,22 +17,15 @@ from typing import Any
 from ptxlab import cuda
 from ptxlab.cuda.images import PtxStore
 from ptxlab.cuda.linking import joined
-from ptxlab.interop.optional_packages import after_import
-from ptxlab.interop.session import replace_attribute
+from ptxlab.interop.session import FOR_GOOD, replace_attribute
 
-__all__ = ["install_on_import"]
-
-_for_good = ExitStack()
-
-
-def install_on_import() -> Callable[[], None]:
-    """Prepare the process for a program that may import cuda.core; returns a function to call at the program's end."""
-    return after_import("cuda.core", _change_for_good)
+__all__ = ["prepare"]
 
 
 @cache
-def _change_for_good() -> None:
-    change(_for_good)
+def prepare() -> None:
+    """Replace the classes of cuda.core, which has been imported, for good."""
+    change(FOR_GOOD)
 
 
 def change(stack: ExitStack) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -13,24 +11,14 @@ from typing import Any
 from ptxlab import cuda
 from ptxlab.cuda.building import build
 from ptxlab.cuda.libraries import RUNTIMES
-from ptxlab.interop.optional_packages import after_import, before_import
-from ptxlab.interop.session import replace_attribute
+from ptxlab.interop.optional_packages import after_import
+from ptxlab.interop.session import FOR_GOOD, replace_attribute
 
-__all__ = ["install_on_import"]
-
-_for_good = ExitStack()
-
-
-def install_on_import() -> Callable[[], None]:
-    """Prepare the process for a program that may import TileLang; returns a function to call at the program's end.
-
-    The import raises `BuildError` if there is no compiler for the libraries.
-    """
-    return before_import("tilelang", _set_up)
+__all__ = ["prepare"]
 
 
 @cache
-def _set_up() -> None:
+def prepare() -> None:
     """Load the runtime library, which TileLang asks for by its name, and keep machine code of its caches away."""
     cuda.install()
     ctypes.CDLL(str(build(RUNTIMES[-1])), ctypes.RTLD_GLOBAL)
@@ -46,4 +34,4 @@ def _change() -> None:
         """Compile to PTX, which the driver takes in place of machine code."""
         return compile_cuda(code, "ptx", *arguments, **options)
 
-    replace_attribute(_for_good, nvcc, "compile_cuda", compile_to_ptx)
+    replace_attribute(FOR_GOOD, nvcc, "compile_cuda", compile_to_ptx)

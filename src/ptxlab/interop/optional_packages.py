@@ -8,12 +8,13 @@ from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from threading import local
 from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
 
-__all__ = ["EXTRAS", "after_import", "before_import", "missing"]
+__all__ = ["EXTRAS", "after_import", "before_import", "missing", "package_folders"]
 
 EXTRAS = {"triton": "triton", "torch": "torch", "cutlass": "cute"}
 """The extra of ptxlab that brings a package, by the name that a program imports."""
@@ -28,6 +29,12 @@ def missing(what: str, extra: str, code: str = "I301") -> Diagnostic:
     error[I301]: Triton is not installed: pip install 'ptxlab[triton]'
     """
     return diagnose(code, f"{what}: pip install 'ptxlab[{extra}]'")
+
+
+def package_folders(name: str) -> list[Path]:
+    """The folders of a package that may be installed, without importing it."""
+    spec = find_spec(name)
+    return [Path(folder) for folder in (spec.submodule_search_locations or () if spec is not None else ())]
 
 
 class _ImportHooks(MetaPathFinder):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed, Replay
 
 __all__ = [
+    "FOR_GOOD",
     "Debugger",
     "Inspector",
     "LaunchRecord",
@@ -229,10 +230,12 @@ class Session:
         if selected is None:
             return _left_out()
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
-            result = _launch(kernel, **{"device": self.device} | self.launch_options(kernel) | selected | {"progress": shown} | geometry)
+            options = {"device": self.device, **self.launch_options(kernel), **selected, "progress": shown, **geometry}
+            result = _launch(kernel, **options)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=self.arrays)
-        sys.stdout.write(result.stdout)
+        if result.stdout:
+            sys.stdout.write(result.stdout)
         self.record(kernel, site, geometry["grid"], result)
         return result
 
@@ -361,7 +364,7 @@ def run_triton() -> AbstractContextManager[None]:
 
 
 def _run_cute() -> AbstractContextManager[None]:
-    from ptxlab.interop.cute.scripts import installed
+    from ptxlab.interop.cute.process import installed
 
     return installed()
 
@@ -381,6 +384,10 @@ def replace_attribute(stack: ExitStack, owner: Any, name: str, value: Any) -> No
     """Set an attribute until the stack is closed."""
     stack.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
+
+
+FOR_GOOD = ExitStack()
+"""What is never closed: for changes that last as long as the process."""
 
 
 def _enter(stack: ExitStack, switch: Switch) -> None:

@@ -354,20 +354,20 @@ _NARROW = 64
 
 
 class HeldLine(NamedTuple):
-    """Where a row of A or B is that is not in shared memory: in registers of a warp, or in cells of tensor memory.
+    """Where a row of an operand is that is not in shared memory: in registers of a warp, or in cells of tensor memory.
 
     Attributes
     ----------
     warp, operand, registers : the warp, what the row of the instruction calls the operand, and of each word the number of its register
         and the lane
-    cells : the lane of tensor memory, and the columns
+    cells : the lanes of tensor memory, and the columns
     """
 
     cta: Cta
     warp: int = -1
     operand: str = ""
     registers: tuple[tuple[int, int], ...] = ()
-    cells: tuple[int, slice] | None = None
+    cells: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
 
 class Product(ABC):
@@ -448,15 +448,18 @@ class Product(ABC):
         """The registers of the warps that hold matrices, with which compiled code works: uint32[row, lane]."""
         return ()
 
-    def held(self, operand: str, line: int) -> HeldLine | None:
-        """Where row ``line`` of ``"a"`` or ``"b"`` is, unless it is in shared memory."""
+    def held(self, operand: str, line: int) -> tuple[HeldLine, ...]:
+        """Where row ``line`` of ``"a"`` or ``"b"`` is, unless it is in shared memory; or of what belongs to it in tensor memory.
+
+        That are ``"scale_a"`` and ``"scale_b"``, the scale factors of the row, and ``"metadata"``, the sparsity metadata of a row of A.
+        """
         found = next((matrix for matrix in self.in_registers() if matrix.name.lower() == operand), None)
         if found is None:
-            return None
+            return ()
         register, lane = np.divmod(found.index[line] % (found.index.size // found.warps), _WARP)
         registers = tuple(zip(register.tolist(), lane.tolist(), strict=True))
         warp = self.first_warp + line * found.warps // len(found.index)
-        return HeldLine(self.ctas[0], warp, found.operand, registers)
+        return (HeldLine(self.ctas[0], warp, found.operand, registers),)
 
     @property
     def first_warp(self) -> int:

@@ -111,7 +111,14 @@ def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | N
     return None if image is None else Library(image, exports, symbols or {})
 
 
-def compile_or_load(parts: tuple[object, ...], exports: Iterable[str], write: Callable[[], str], *, opt: int) -> Library:
+def compile_or_load(
+    parts: tuple[object, ...],
+    exports: Iterable[str],
+    write: Callable[[], str],
+    *,
+    opt: int,
+    symbols: Mapping[str, int] | None = None,
+) -> Library:
     """The library of a request; only if the cache does not have it, ``write`` is called for its LLVM IR.
 
     The library stays loaded: two threads may ask for it at once, and each may keep addresses of functions of the one that it got.
@@ -119,10 +126,10 @@ def compile_or_load(parts: tuple[object, ...], exports: Iterable[str], write: Ca
     Parameters
     ----------
     parts : what decides the IR, besides our own sources
-    exports, opt : as for `compile_ir`
+    exports, opt, symbols : as for `compile_ir`
     """
     key = object_key(*parts)
-    library = load_cached(key, exports) or compile_ir(write(), exports, opt=opt, key=key)
+    library = load_cached(key, exports, symbols) or compile_ir(write(), exports, opt=opt, key=key, symbols=symbols)
     _KEPT.append(library)
     return library
 

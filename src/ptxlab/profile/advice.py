@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,14 @@ def advice(profile: Profile) -> tuple[str, ...]:
     if profile.estimate is None:
         return ()
     estimate = profile.estimate
-    return (*_conflicts(profile, estimate), *_sectors(profile, estimate), *_copies(profile, estimate), *_fill(profile))
+    found = (
+        _conflicts(profile, estimate),
+        _sectors(profile, estimate),
+        _copies(profile, estimate),
+        _fences(profile, estimate),
+        _fill(profile),
+    )
+    return tuple(sentence for sentences in found for sentence in sentences)
 
 
 def _conflicts(profile: Profile, estimate: Estimate) -> Iterator[str]:
@@ -100,6 +108,21 @@ def _copies(profile: Profile, estimate: Estimate) -> Iterator[str]:
         f"is busy {tma:.0%} and global memory {memory:.0%} of the time: the latency of copies is the limit, not their bandwidth; while "
         f"there are any, {together:.1f} are in flight: {help}"
     )
+
+
+def _fences(profile: Profile, estimate: Estimate) -> Iterator[str]:
+    """Fences at wide scopes on the critical path."""
+    ops = profile.sample.launch.program.ops
+    parts: defaultdict[int, float] = defaultdict(float)
+    for (_, kind, index), part in estimate.path_parts.items():
+        if kind == "fence" and index >= 0:
+            parts[ops[index].line] += part
+    for line, part in sorted(parts.items(), key=lambda item: -item[1])[:_MOST]:
+        if part > _WAITS:
+            yield (
+                f"line {line}: {part:.0%} of the critical path is a fence at the scope of the cluster or a wider one, which L2 answers; "
+                "at the scope of the CTA there would be none"
+            )
 
 
 def _covered(intervals: list[tuple[float, float]]) -> float:

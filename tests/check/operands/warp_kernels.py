@@ -10,6 +10,8 @@ import numpy as np
 import ptxlab
 from ptxlab.engine import Executable
 
+from .swizzled_rows import copy_rows
+
 ROWS, COLUMNS, K = 16, 8, 64
 CHUNK_OF_A = "xor.b32 %r11, %r10, %r8;"
 CHUNK_OF_B = "xor.b32 %r13, %r12, %r9;"
@@ -23,6 +25,7 @@ STEP_OF_B = "add.u32 %r12, %r12, 2;"
 LANES_OF_A = """and.b32 %r4, %r1, 15;
     shr.u32 %r10, %r1, 4;"""
 """The row of A to which a lane gives the address, and the chunk of 8 elements of k."""
+_COPY = copy_rows(32, ROWS, COLUMNS)
 TEXT = f"""
 .version 9.0
 .target sm_80
@@ -35,27 +38,7 @@ TEXT = f"""
     mov.u32 %r2, tile;
     ld.param.u64 %rd1, [a];
     ld.param.u64 %rd2, [b];
-    mov.u32 %r3, %r1;
-COPY:
-    setp.lt.u32 %p1, %r3, 128;
-    shr.u32 %r4, %r3, 3;
-    and.b32 %r5, %r3, 7;
-    and.b32 %r6, %r4, 7;
-    xor.b32 %r6, %r6, %r5;
-    shl.b32 %r4, %r4, 7;
-    shl.b32 %r6, %r6, 4;
-    add.u32 %r6, %r6, %r4;
-    add.u32 %r6, %r6, %r2;
-    mul.wide.u32 %rd3, %r3, 16;
-    add.u64 %rd4, %rd1, %rd3;
-    add.u64 %rd5, %rd2, %rd3;
-    sub.u64 %rd5, %rd5, 2048;
-    selp.b64 %rd4, %rd4, %rd5, %p1;
-    cp.async.cg.shared.global [%r6], [%rd4], 16;
-    add.u32 %r3, %r3, 32;
-    setp.lt.u32 %p2, %r3, 192;
-    @%p2 bra COPY;
-    cp.async.wait_all;
+    {_COPY}
     bar.warp.sync 0xffffffff;
     {LANES_OF_A}
     and.b32 %r8, %r4, 7;
@@ -100,11 +83,10 @@ STEP:
 }}
 """
 
-_COPY = TEXT[TEXT.index("    mov.u32 %r3, %r1;\nCOPY:") : TEXT.index("    bar.warp.sync")]
 BOXED_TEXT = (
     TEXT.replace(
         _COPY,
-        """    mov.u32 %r3, full;
+        """mov.u32 %r3, full;
     setp.eq.u32 %p1, %r1, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
     @%p1 fence.mbarrier_init.release.cluster;
@@ -117,8 +99,7 @@ BOXED_TEXT = (
     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r6], [%rd2, {%r7, %r7}], [%r3];
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
-    @!%p2 bra WAIT;
-""",
+    @!%p2 bra WAIT;""",
     )
     .replace("ld.param.u64 %rd1, [a];", "mov.b64 %rd1, a;\n    cvta.param.u64 %rd1, %rd1;")
     .replace("ld.param.u64 %rd2, [b];", "mov.b64 %rd2, b;\n    cvta.param.u64 %rd2, %rd2;")

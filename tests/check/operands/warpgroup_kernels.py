@@ -8,6 +8,8 @@ import numpy as np
 
 import ptxlab
 
+from .swizzled_rows import copy_rows
+
 ROWS, COLUMNS, K = 64, 16, 64
 CHUNK_OF_A = "xor.b32 %r11, %r10, %r8;"
 LOAD_A = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r11];"
@@ -30,27 +32,7 @@ TEXT = f"""
     mov.u32 %r2, tile;
     ld.param.u64 %rd1, [a];
     ld.param.u64 %rd2, [b];
-    mov.u32 %r3, %r1;
-COPY:
-    setp.lt.u32 %p1, %r3, 512;
-    shr.u32 %r4, %r3, 3;
-    and.b32 %r5, %r3, 7;
-    and.b32 %r6, %r4, 7;
-    xor.b32 %r6, %r6, %r5;
-    shl.b32 %r4, %r4, 7;
-    shl.b32 %r6, %r6, 4;
-    add.u32 %r6, %r6, %r4;
-    add.u32 %r6, %r6, %r2;
-    mul.wide.u32 %rd3, %r3, 16;
-    add.u64 %rd4, %rd1, %rd3;
-    add.u64 %rd5, %rd2, %rd3;
-    sub.u64 %rd5, %rd5, 8192;
-    selp.b64 %rd4, %rd4, %rd5, %p1;
-    cp.async.cg.shared.global [%r6], [%rd4], 16;
-    add.u32 %r3, %r3, 128;
-    setp.lt.u32 %p2, %r3, 640;
-    @%p2 bra COPY;
-    cp.async.wait_all;
+    {copy_rows(128, ROWS, COLUMNS)}
     fence.proxy.async.shared::cta;
     bar.sync 0;
     shr.u32 %r7, %r1, 5;
@@ -98,6 +80,46 @@ STEP:
 }}
 """
 
+_COPY = TEXT[TEXT.index("    mov.u32 %r3, %r1;\nCOPY:") : TEXT.index("    shr.u32 %r7, %r1, 5;")]
+_FIRST = """    shr.u32 %r17, %r10, 2;
+    shr.u32 %r18, %r1, 5;
+    shl.b32 %r18, %r18, 4;
+    add.u32 %r17, %r17, %r18;
+    mul.wide.u32 %rd8, %r17, 128;
+    add.u64 %rd8, %rd8, %rd1;
+    and.b32 %r17, %r10, 3;
+    mul.wide.u32 %rd9, %r17, 4;
+    add.u64 %rd8, %rd8, %rd9;
+"""
+DIRECT_LOAD = "".join(f"ld.global.b32 %r{20 + i}, [%rd8+{offset}];\n    " for i, offset in enumerate((0, 1024, 16, 1040)))
+DIRECT_STEP = "add.u64 %rd8, %rd8, 32;"
+DIRECT_TEXT = (
+    TEXT.replace(
+        _COPY,
+        """    mov.u32 %r3, full;
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
+    @%p1 fence.mbarrier_init.release.cluster;
+    bar.sync 0;
+    add.u32 %r6, %r2, 8192;
+    mov.u32 %r7, 0;
+    @!%p1 bra WAIT;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 2048;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r6], [%rd2, {%r7, %r7}], [%r3];
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+    @!%p2 bra WAIT;
+""",
+    )
+    .replace("    shr.u32 %r10, %r10, 4;\n", _FIRST)
+    .replace(LOAD_A, DIRECT_LOAD)
+    .replace(STEP_OF_A, DIRECT_STEP)
+    .replace("ld.param.u64 %rd2, [b];", "mov.b64 %rd2, b;\n    cvta.param.u64 %rd2, %rd2;")
+    .replace(".param .u64 b", ".param .align 64 .b8 b[128]")
+    .replace(".b8 tile[10240];", ".b8 tile[10240];\n    .shared .align 8 .b64 full;")
+)
+"""The same with a tensor copy of B, and loads of A from global memory."""
+
 MISTAKES: dict[str, tuple[str, str, str, str]] = {
     #                     the right text, the wrong text, the code, what the fix says
     "no swizzle of A":    (CHUNK_OF_A, "mov.u32 %r11, %r10;", "O101", "so that all rows have the same k"),
@@ -128,5 +150,6 @@ def launch(text: str, **options: Any) -> tuple[Any, bool]:
     a = rng.integers(-4, 5, (ROWS, K)).astype(np.float16)
     b = rng.integers(-4, 5, (COLUMNS, K)).astype(np.float16)
     d = np.zeros((ROWS, COLUMNS), np.float32)
-    result = ptxlab.loads(text, file="product.ptx").kernel().launch(block=128, args=[a, b, d], **options)
+    args = [a, ptxlab.TensorMap(b, box=(K, COLUMNS), swizzle="128B") if "tensor.2d" in text else b, d]
+    result = ptxlab.loads(text, file="product.ptx").kernel().launch(block=128, args=args, **options)
     return result, bool((d == a.astype(np.float64) @ b.astype(np.float64).T).all())

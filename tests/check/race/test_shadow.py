@@ -115,7 +115,7 @@ def test_rows_of_lanes(rows_of: list, seed: int) -> None:
     """What 32 lanes reach, block or not, drained row by row: the compiled shadow finds a race in the granules where the plain one does."""
     rng = np.random.default_rng(seed)
     data = np.zeros(16 * 32 * 4, np.uint8)
-    ops = np.array([(kind << 1 | write, size) for kind, write in KINDS for size in SIZES], np.uint64)
+    ops = np.array([(kind << 1 | write, size, 0) for kind, write in KINDS for size in SIZES], np.uint64)
     (fast, rows), (plain, _) = (made_of(kind, data, ops) for kind in (Shadow, ExactShadow))
     clocks = [0] * SLOTS
     dead: set[int] = set()
@@ -274,7 +274,7 @@ def test_optimised_functions_take_over_after_many_rows(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("PTXLAB_CACHE", "off")
     optimised = shadow_module._Functions()
-    optimised.count(1 << 60)
+    optimised.optimise()
     expected = findings(optimised)
     assert expected
     for rows in (sys.maxsize, 40, 0):

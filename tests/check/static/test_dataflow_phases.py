@@ -130,3 +130,99 @@ def test_arrivals_in_another_cta(where: str, wrong: bool) -> None:
     assert [code for code, _, _ in found(text)] == (["H601"] if wrong else [])
     result = ptxlab.loads(text).kernel().launch(grid=2, max_instructions=10_000)
     assert [d.code for d in result.diagnostics if d.severity == "error"] == (["H601"] if wrong else [])
+
+
+WORKERS = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u32 n)
+.reqntid 128, 1, 1
+{
+  .reg .pred %p<8>;
+  .reg .b16 %h<2>;
+  .reg .b32 %r<16>;
+  .shared .align 8 .b64 full;
+  .shared .align 8 .b64 empty;
+  .shared .align 4 .b8 work[4];
+  mov.u32 %r0, %tid.x;
+  ld.param.u32 %r9, [n];
+  mov.u32 %r8, 0;
+  and.b32 %r7, %r0, 31;
+  setp.eq.u32 %p7, %r7, 0;
+  shr.u32 %r1, %r0, 5;
+  setp.lt.u32 %p0, %r1, 2;
+  @%p0 bra LEADERS;
+WORKER:
+  barrier.sync 1;
+  mov.u32 %r2, work;
+  add.u32 %r2, %r2, %r1;
+  ld.shared.b8 %h0, [%r2];
+  SELECT
+PRODUCER:
+  barrier.sync 1;
+PRODUCE:
+  xor.b32 %r6, %r8, 1;
+AWAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p4, [empty], %r6;
+  @!%p4 bra AWAIT;
+  @%p7 mbarrier.arrive.shared::cta.b64 _, [full];
+  xor.b32 %r8, %r8, 1;
+  add.u32 %r9, %r9, -1;
+  setp.ne.u32 %p3, %r9, 0;
+  @%p3 bra PRODUCE;
+  barrier.sync 1;
+  bra WORKER;
+CONSUMER:
+  barrier.sync 1;
+CONSUME:
+  mbarrier.try_wait.parity.shared::cta.b64 %p4, [full], %r8;
+  @!%p4 bra CONSUME;
+  @%p7 mbarrier.arrive.shared::cta.b64 _, [empty];
+  xor.b32 %r8, %r8, 1;
+  add.u32 %r9, %r9, -1;
+  setp.ne.u32 %p3, %r9, 0;
+  @%p3 bra CONSUME;
+  barrier.sync 1;
+  bra WORKER;
+LEADERS:
+  setp.eq.u32 %p1, %r0, 0;
+  @%p1 mbarrier.init.shared::cta.b64 [full], 1;
+  @%p1 mbarrier.init.shared::cta.b64 [empty], 1;
+  bar.sync 0, 64;
+  @%p1 st.shared.b32 [work], 0x01000000;
+  barrier.sync 1;
+  barrier.sync 1;
+  barrier.sync 1;
+  @%p1 st.shared.b32 [work], 0x02020202;
+  barrier.sync 1;
+DONE:
+  ret;
+}
+"""
+COMPARED = """setp.eq.b16 %p5, %h0, 0; @%p5 bra PRODUCER;
+  setp.eq.b16 %p5, %h0, 1; @%p5 bra CONSUMER;
+  bra DONE;"""
+INDEXED = """cvt.u32.u16 %r5, %h0; brx.idx %r5, PLACES;
+PLACES: .branchtargets PRODUCER, CONSUMER, DONE;"""
+
+
+@pytest.mark.parametrize("select", [COMPARED, INDEXED], ids=["compared", "indexed"])
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("", "", ""),
+        ("@%p7 mbarrier.arrive.shared::cta.b64 _, [full];", "", "%p4, [full]"),
+        ("@%p7 mbarrier.arrive.shared::cta.b64 _, [empty];", "", "%p4, [empty]"),
+        ("xor.b32 %r6, %r8, 1;", "mov.u32 %r6, %r8;", "%p4, [full]"),
+    ],
+    ids=["right", "nothing is filled", "nothing is released", "a producer that waits for the first phase"],
+)
+def test_warps_that_others_tell_what_to_do(select: str, old: str, new: str, where: str) -> None:
+    """The leading warps write the number of a task for each other warp, which branches on it behind a barrier."""
+    text = WORKERS.replace("SELECT", select)
+    assert old in text
+    text = text.replace(old, new) if old else text
+    assert found(text) == ([("H601", "warning", line_of(text, where))] if where else [])
+    result = ptxlab.loads(text).kernel().launch(args=[3], max_instructions=100_000)
+    assert {d.code for d in result.diagnostics if d.severity == "error"} == ({"H601"} if where else set())

@@ -170,3 +170,33 @@ def test_equal_instructions_have_equal_results_however_they_were_looked_up() -> 
     assert low is not None
     assert both_low is not None
     assert low.same(both_low)
+
+
+FLOATS = """
+.reg .f32 %f<4>;
+ld.shared.f32 %f1, [a]; mov.u32 %r3, 0;
+LOOP:
+mul.f32 %f2, %f1, 0f40000000;
+setp.gt.f32 %p1, %f2, 0f00000000; setp.gt.f32 %p2, %f2, 0f00000000;
+@%p1 bra NEXT;
+st.shared.u32 [b], 0;
+NEXT:
+@%p2 st.shared.u32 [b], 1;
+add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, %r0; @%p3 bra LOOP;
+"""
+
+
+def test_comparisons_of_one_calculated_number_go_together_until_it_is_calculated_again() -> None:
+    found = flow(FLOATS)
+    first, second = stores(found)
+    guard = second.guard
+    assert guard is not None
+    assert guard.symbol is not None
+    (multiplication,) = (op for op in found.program.ops if op.opcode == "mul.f32")
+    assert guard.symbol.leaves == {multiplication.index}
+    (paths,) = paths_of(found)
+    assert paths.path(first, lambda _: False, lambda point: point is second) is second
+    straight = flow(FLOATS.replace("@%p3 bra LOOP;", ""))
+    first, second = stores(straight)
+    (paths,) = paths_of(straight)
+    assert paths.path(first, lambda _: False, lambda point: point is second) is None

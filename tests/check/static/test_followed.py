@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from ptxlab.check import Followed, lint_module
+from ptxlab.check import Abandoned, Checked, Followed, lint_module
 from ptxlab.check.static import dataflow
 from ptxlab.check.static.dataflow import Report
 from ptxlab.engine import Program
@@ -45,9 +47,9 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     analyse = dataflow.analyse
 
-    def noted(program: Program, target: str) -> list[Report]:
+    def noted(program: Program, target: str, wanted: Callable[[], bool]) -> list[Report]:
         names.append(program.name)
-        return analyse(program, target)
+        return analyse(program, target, wanted)
 
     monkeypatch.setattr(dataflow, "analyse", noted)
     return names
@@ -92,3 +94,13 @@ def test_two_functions_on_one_line(analysed: list[str]) -> None:
     edited = text.replace("} .visible", "  } .visible")
     assert lint_module(edited, "k.ptx", None, None, followed=followed) == lint_module(edited, "k.ptx", None, None)
     assert analysed[:2] == ["first", "second"]
+
+
+def test_what_is_no_longer_wanted_is_not_followed_to_its_end(analysed: list[str]) -> None:
+    """The answer no ends the analysis between two rules of a kernel, and nothing of it is kept."""
+    followed, answers = Followed(), iter([True, True, False])
+    with pytest.raises(Abandoned):
+        Checked(TEXT, "k.ptx").findings(followed, lambda: next(answers))
+    assert analysed == ["first"]
+    assert Checked(TEXT, "k.ptx").findings(followed) == lint_module(TEXT, "k.ptx", None, None)
+    assert analysed == ["first", "first", "second", "first", "second"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 import random
+import subprocess
+import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +45,9 @@ def test_steps_forwards_and_backwards() -> None:
         assert client.line() == 7
         assert client.ask("continue", threadId=1) == {"allThreadsContinued": True}
         assert client.event("stopped")["description"] == "ended"
-        assert client.ask("threads")["threads"] == []
+        (ended,) = client.ask("threads")["threads"]
+        assert ended["name"] == "the launch has ended"
+        assert client.ask("stackTrace", threadId=ended["id"])["stackFrames"] == []
         client.ask("reverseContinue", threadId=1)
         assert client.event("stopped")["reason"] == "entry"
         assert client.line() == 6
@@ -177,7 +179,22 @@ def test_the_end_without_standing_there() -> None:
         client.ask("continue", threadId=1)
         assert client.event("exited") == {"exitCode": 0}
         client.event("terminated")
-        client.ask("disconnect")
+        client.send("disconnect")
+        assert client.answer()["success"]
+
+
+@pytest.mark.parametrize("arguments", ["{}", "5"])
+def test_the_command_ends_after_disconnect(arguments: str) -> None:
+    """Its input stays open; whether the request is malformed does not matter."""
+    command = [sys.executable, "-c", "from ptxlab.cli import main; main(['debug', '--dap'])"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        body = f'{{"type": "request", "seq": 1, "command": "disconnect", "arguments": {arguments}}}'
+        process.stdin.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        process.stdin.flush()
+        assert b'"command": "disconnect", "success": ' + (b"true" if arguments == "{}" else b"false") in process.stdout.read()
+        assert process.wait(20) == 0
 
 
 def test_pause_while_the_launch_moves() -> None:
@@ -245,19 +262,3 @@ def test_wrong_requests_get_errors(seed: int) -> None:
             client.send(command, **{name: chance.choice(things) for name in chance.sample(names, 3)})
             client.answer()
         client.ask("threads")
-
-
-def test_the_answers_of_a_session_stay() -> None:
-    """From initialize to disconnect: requests, written in the order in which Visual Studio Code sends them, and the answers of this adapter
-    when the file was made."""
-    lines = (Path(__file__).parent / "session.jsonl").read_text().splitlines()
-    with editor(prepared(LOOP, 64)) as client:
-        seen = []
-        for line in map(json.loads, lines):
-            if line["type"] == "request":
-                client.send(line["command"], **line["arguments"])
-            else:
-                seen.append((line, client.message()))
-        assert len(seen) > 20
-        for expected, found in seen:
-            assert {**found, "seq": 0} == expected

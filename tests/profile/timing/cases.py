@@ -128,12 +128,60 @@ def _layer_norm(rows: int, columns: int) -> Kernel:
     return stored("rows", "layer_norm_welford", [x, weight, bias, y, mean, rstd, columns, np.float32(1e-5)], [y], grid=rows, block=128)
 
 
+def _cluster_gemm(entry: str, rows: int, columns: int, steps: int) -> Kernel:
+    """A kernel of ``cluster_gemm.cu``, named ``TYPE_N_sSTAGES_CMxCN``."""
+    kind, n, stages, cluster = entry.split("_")[:4]
+    down, across = map(int, cluster.split("x"))
+    elements, columns_of_tile = 64 if kind in ("f16", "none") else 128, int(n)
+    a, b = (
+        data("fp16", side, steps * 64, seed=seed) if elements == 64 else data("fp8e4nv", side, steps * 128, seed=seed)
+        for side, seed in ((rows, 1), (columns, 2))
+    )
+    maps = [
+        TensorMap(array, (elements, side), "128B", dtype="f16" if elements == 64 else "u8")
+        for array, side in ((a, 128 // across), (b, columns_of_tile // down))
+    ]
+    d = np.zeros((rows, columns), np.uint32)
+    stages_bytes = int(stages[1:]) * ((128 + columns_of_tile) * 128 + 16)
+    return Kernel(
+        entry,
+        _archive()[0]["cluster_gemm.ptx"],
+        (*maps, d, rows, columns, steps, elements),
+        rows // 128 * (columns // columns_of_tile),
+        384,
+        stages_bytes,
+        (d,),
+        entry,
+        module=True,
+        registers=168,
+    )
+
+
+SHARES = ("1x1", "1x2", "2x1", "2x2", "4x1", "1x2_fenced", "2x1_fenced", "2x2_fenced")
+CLUSTERS = tuple(
+    (
+        "cluster copies" if kind.startswith("none") else "cluster GEMM",
+        f"{kind}_{share}/{rows}x{columns}x{steps}",
+        partial(_cluster_gemm, f"{kind}_{share}", rows, columns, steps),
+    )
+    for kind, rows, columns, steps in (
+        ("f16_64_s3", 2048, 2048, 32),
+        ("f16_128_s3", 2048, 2048, 32),
+        ("f16_128_s5", 4096, 4096, 32),
+        ("e4m3_128_s4", 4096, 4096, 16),
+        ("s8_64_s4", 2048, 2048, 16),
+        ("none_64_s4", 2048, 2048, 32),
+    )
+    for share in SHARES
+)
+"""Kernels of ``cluster_gemm.cu``: clusters that share tiles, with and without a release at the scope of the cluster."""
 CUDA: tuple[tuple[str, str, Callable[[], Kernel]], ...] = (
     ("GEMM", "gemm_f16/2048x2048x32", partial(warpgroup_gemm, "gemm_f16", "f16", "f16", (2048, 2048, 32), 512)),
     ("GEMM", "gemm_f16/1024x1024x64", partial(warpgroup_gemm, "gemm_f16", "f16", "f16", (1024, 1024, 64), 128)),
     ("GEMM", "gemm_e4m3/2048x2048x16", partial(warpgroup_gemm, "gemm_e4m3", "e4m3", "e4m3", (2048, 2048, 16), 512)),
     ("GEMM", "gemm_e4m3_promoted/2048x2048x16", partial(warpgroup_gemm, "gemm_e4m3_promoted", "e4m3", "e4m3", (2048, 2048, 16), 512)),
     ("GEMM", "gemm_tf32_persistent/2048x2048x32", partial(warpgroup_gemm, "gemm_tf32_persistent", "tf32", "tf32", (2048, 2048, 32), 132)),
+    *CLUSTERS,
     (
         "GEMM",
         "gemm_f16_multicast_a/2048x2048x32",

@@ -33,14 +33,14 @@ AGAIN:
   mad.wide.u32 %rd6, %r3, 4, %rd3; st.global.u32 [%rd6], %r6; ret; }"""
 """Each thread loads 16 words at random places of 16 MB."""
 TIMED = {
-    "gemm_tma_small/128x128x64.w8.s3": 16,
-    "gemm_f16_deep/64x64x64.w4.s2": 16,
-    "attention/64x64.w4.s3": 8,
-    "softmax/4096.w4.s3": 512,
-    "add/1024.w4.s3": 4096,
-    "transpose_f32/32x32.w4.s3": 512,
+    "gemm_tma_small/128x128x64.w8.s3": (16, 4, 1),
+    "gemm_f16_deep/64x64x64.w4.s2": (16, 4, 1),
+    "attention/64x64.w4.s3": (8, 4, 1),
+    "softmax/4096.w4.s3": (512, 4, 1),
+    "add/1024.w4.s3": (4096, 4, 1),
+    "transpose_f32/32x32.w4.s3": (512, 4, 1),
 }
-"""CTAs that run of some of the timed kernels."""
+"""CTAs that run of some of the timed kernels: many, as many as are recorded for the estimate, and one."""
 
 
 def _gather() -> Run:
@@ -74,7 +74,7 @@ def _cpu_time(act: Callable[[Any], Any], argument: Any) -> tuple[float, Any]:
 def measured(words: tuple[str, ...] = ()) -> Iterator[tuple[str, float, float, float]]:
     """The seconds of a launch, of a counted one, and of its estimate."""
     makers: dict[str, Callable[[], Run]] = {"random gather": _gather}
-    makers |= {name: partial(_case, name, ctas) for name, ctas in TIMED.items()}
+    makers |= {f"{name}, CTAs: {ctas}": partial(_case, name, ctas) for name, numbers in TIMED.items() for ctas in numbers}
     for name, make in makers.items():
         if words and not any(word in name for word in words):
             continue
@@ -88,4 +88,4 @@ def measured(words: tuple[str, ...] = ()) -> Iterator[tuple[str, float, float, f
 
 if __name__ == "__main__":
     for name, plain, counted, estimate in measured(tuple(sys.argv[1:])):
-        print(f"{name:34} {plain:6.3f} s, counted {counted:6.3f} s: {counted / plain:4.2f} times; estimate {estimate:6.3f} s", flush=True)
+        print(f"{name:44} {plain:6.3f} s, counted {counted:6.3f} s: {counted / plain:4.2f} times; estimate {estimate:6.3f} s", flush=True)

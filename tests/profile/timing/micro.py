@@ -14,7 +14,7 @@ import numpy as np
 from ptxlab import TensorMap
 from tests.hardware.suite._kernel import HEAD, Kernel, entry
 
-__all__ = ["MICRO", "Micro", "cycles"]
+__all__ = ["MICRO", "WAIT", "Micro", "cycles", "measured"]
 
 UNROLL, LOOPS = 16, 24
 SHARED = 40960
@@ -42,7 +42,7 @@ def _chains(step: str, chains: int) -> str:
     return "\n".join(step.replace("#", str(c)) for c in range(chains))
 
 
-def _measure(
+def measured(
     name: str,
     step: str,
     *,
@@ -55,10 +55,14 @@ def _measure(
     grid: int = 1,
     cluster: tuple[int, int, int] = (1, 1, 1),
     maps: bool = False,
+    box: int = 64,
     only: str = "",
     after: str = "",
 ) -> Micro:
-    """``step`` with # for the number of a chain; ``before`` is executed once; ``only`` a guard for what is measured."""
+    """``step`` with # for the number of a chain; ``before`` is executed once; ``only`` a guard for what is measured.
+
+    ``box``: the rows of a box of the tensor map.
+    """
     body = "\n".join(_chains(step, chains) for _ in range(unroll))
     set_up = "\n".join(
         f"ld.global.u32 %r{c}, [%data+{16 * c}]; ld.global.f32 %f{c}, [%data+{16 * c}]; ld.global.f64 %fd{c % 8}, [%data+{16 * c}];"
@@ -104,7 +108,7 @@ setp.eq.u32 %p10, %r40, 0x3ac51e77;
     out = np.zeros(2 * warps * grid, np.uint64)
     parameters, args = "out data", [out, data]
     if maps:
-        parameters, args = "out data [map]", [out, data, TensorMap(data.view(np.uint16).reshape(-1, 64), (64, 64), "128B", dtype="f16")]
+        parameters, args = "out data [map]", [out, data, TensorMap(data.view(np.uint16).reshape(-1, 64), (64, box), "128B", dtype="f16")]
     code = entry(name, parameters, text, shared=SHARED, cluster=cluster if cluster != (1, 1, 1) else ())
     kernel = Kernel(name, code, tuple(args), grid, 32 * warps, results=(0,), cluster=cluster)
     return Micro(name, unroll * loops * chains, kernel)
@@ -223,35 +227,35 @@ def _all() -> Iterator[Micro]:
     for name, step in SCALAR.items():
         forms = ((1, 1), (4, 1), (8, 1), (16, 1), (32, 1)) if name in ALONE else ((1, 1), (1, 4), (4, 4), (16, 4), (32, 2))
         for warps, chains in forms:
-            yield _measure(f"{name}.w{warps}.c{chains}", step, warps=warps, chains=chains)
+            yield measured(f"{name}.w{warps}.c{chains}", step, warps=warps, chains=chains)
     far = "ld.global.cg.u32 %r20, [%d0]; cvt.u64.u32 %d32, %r20; add.u64 %d0, %d0, %d32; add.u64 %d0, %d0, 69888;"
-    yield _measure("ld.global.dram.w1.c1", far, size=1 << 28, loops=200)
+    yield measured("ld.global.dram.w1.c1", far, size=1 << 28, loops=200)
     for size in (16, 128, 512, 2048, 8192, 16384, 32768):
-        yield _measure(f"bulk.{size}.x1", _bulk(size, 1), only=ONE, unroll=4)
+        yield measured(f"bulk.{size}.x1", _bulk(size, 1), only=ONE, unroll=4)
     for size, copies in ((512, 16), (2048, 8), (8192, 4), (8192, 16), (16384, 8)):
-        yield _measure(f"bulk.{size}.x{copies}", _bulk(size, copies), only=ONE, unroll=4)
+        yield measured(f"bulk.{size}.x{copies}", _bulk(size, copies), only=ONE, unroll=4)
     for copies in (1, 2, 4, 8, 16):
-        yield _measure(f"tensor.8192.x{copies}", _tensor(copies), only=ONE, unroll=4, maps=True, before="mov.u32 %r46, 0;")
+        yield measured(f"tensor.8192.x{copies}", _tensor(copies), only=ONE, unroll=4, maps=True, before="mov.u32 %r46, 0;")
     arrive = f"mbarrier.arrive.shared.b64 %d31, [%s+40000]; {WAIT}"
-    yield _measure("mbarrier.arrive_wait", arrive, only=ONE)
-    yield _measure("cluster.barrier", "barrier.cluster.arrive; barrier.cluster.wait;", warps=4, grid=2, cluster=(2, 1, 1))
+    yield measured("mbarrier.arrive_wait", arrive, only=ONE)
+    yield measured("cluster.barrier", "barrier.cluster.arrive; barrier.cluster.wait;", warps=4, grid=2, cluster=(2, 1, 1))
     other = "mapa.shared::cluster.u32 %r0, %s, 1; st.shared::cluster.u32 [%r0], %r0;"
     load = "ld.shared::cluster.u32 %r0, [%r0];"
-    yield _measure("ld.dsmem.w1.c1", load, grid=2, cluster=(2, 1, 1), before=other, only=MEET, after=MEET)
+    yield measured("ld.dsmem.w1.c1", load, grid=2, cluster=(2, 1, 1), before=other, only=MEET, after=MEET)
     for kind, sides in (("f16", (8, 32, 64, 128, 256)), ("tf32", (128, 256)), ("e4m3", (128, 256)), ("s8", (128, 256))):
         for n in sides:
             for products in (1, 4):
                 for warps in (4, 8) if n == 128 else (4,):
                     step, before = _warpgroup(kind, n, products, False)
-                    found = _measure(f"wgmma.{kind}.n{n}.x{products}.w{warps}", step, warps=warps, unroll=1, loops=48, before=before)
+                    found = measured(f"wgmma.{kind}.n{n}.x{products}.w{warps}", step, warps=warps, unroll=1, loops=48, before=before)
                     yield _kept(found, n)
     for n in (64, 128):
         for products in (1, 4):
             step, before = _warpgroup("f16", n, products, True)
-            yield _kept(_measure(f"wgmma.registers.n{n}.x{products}.w4", step, warps=4, unroll=1, loops=48, before=before), n)
+            yield _kept(measured(f"wgmma.registers.n{n}.x{products}.w4", step, warps=4, unroll=1, loops=48, before=before), n)
     for load in ("ca", "cg"):
         for warps in (4, 8, 16, 32):
-            yield _measure(
+            yield measured(
                 f"stream.{load}.w{warps}.one_sm",
                 _stream(load, "%d34" if load == "ca" else 16384),
                 before="cvt.u64.u32 %d34, %r30;",
@@ -263,8 +267,8 @@ def _all() -> Iterator[Micro]:
     step = GRID * 512 * 16
     start = "mul.wide.u32 %d30, %g, 16; add.u64 %d30, %d30, %data;"
     again = _stream("cg", step) + f"sub.u64 %d30, %d30, {4 * step};"
-    yield _measure("stream.l2.grid", again, warps=16, unroll=1, loops=8, grid=GRID, size=4 * step, before=start)
-    yield _measure("stream.dram.grid", _stream("cg", step), warps=16, unroll=1, loops=24, grid=GRID, size=24 * 4 * step, before=start)
+    yield measured("stream.l2.grid", again, warps=16, unroll=1, loops=8, grid=GRID, size=4 * step, before=start)
+    yield measured("stream.dram.grid", _stream("cg", step), warps=16, unroll=1, loops=24, grid=GRID, size=24 * 4 * step, before=start)
 
 
 def _kept(micro: Micro, n: int) -> Micro:

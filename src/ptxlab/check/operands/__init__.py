@@ -18,9 +18,13 @@ __all__ = ["observe", "warm"]
 
 def observe(launch: Launch) -> OperandCheck | None:
     """The observer of a launch; None if the kernel has no instruction that it looks at."""
-    from ptxlab.check.operands._observer import OperandCheck, multiplies
+    from ptxlab.machine.launch.program_facts import multiplies
 
-    return OperandCheck(launch) if multiplies(launch.program) else None
+    if not launch.facts.of(multiplies):
+        return None
+    from ptxlab.check.operands._observer import OperandCheck
+
+    return OperandCheck(launch)
 
 
 def warm() -> None:

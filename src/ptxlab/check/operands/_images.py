@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ptxlab.check.operands._candidates import agree
-from ptxlab.check.operands._image import Image, relative_places
-from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import MatrixOperand, TileArray
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["PAIR", "Images", "Located", "TilesUnder", "tiles_under"]
+from ptxlab.check.operands._candidates import agree
+from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, TileArray
+
+__all__ = ["PAIR", "Images", "Located", "TilesUnder", "is_image", "tiles_under"]
 
 PAIR = 2
 """Operands of an instruction that has both A and B in shared memory."""
@@ -83,3 +86,15 @@ class Images:
             None if image is None or held is None else Located(operand, held, image)
             for operand, image, held in zip(self.operands, self.images, placed, strict=True)
         ]
+
+
+def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
+    """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
+    first, last, end = (shared.at(CHUNK * int(chunk)) for chunk in (operand.chunks.item(0), operand.chunks.item(-1), chunks.max()))
+    if first is None or last is None or end is None or end.tile.array not in (first.tile.array, last.tile.array):
+        return False
+    entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
+    own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
+    if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
+        return False
+    return isinstance(image_of(operand, entries, tiles), Image)

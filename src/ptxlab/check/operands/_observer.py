@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
-from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
-from ptxlab.check.operands._images import PAIR, Images, tiles_under
+from ptxlab.check.operands._image import Image, Mismatch, image_of
+from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
@@ -28,51 +25,19 @@ from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.isa.effects import Asynchronous, Space, Unit
-from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
+from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.engine.program import Program
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["OperandCheck", "multiplies"]
-
-_UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
-
-
-def multiplies(program: Program) -> bool:
-    """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
-    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    if program.loaded.matrices or program.loaded.cells or program.loaded.results:
-        return True
-    return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
-
-
-def copies_words(program: Program) -> bool:
-    """Whether a kernel copies to shared memory without tensor maps: by threads, word by word, or contiguous bytes."""
-    if program.loaded.stores or any(isinstance(native, CopyAsync) for native in program.natives.values()):
-        return True
-    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    return any(e.unit is Unit.TMA and e.writes & Space.SHARED and not e.tensor_map for e in effects)
-
-
-def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
-    """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
-    first, last, end = (shared.at(CHUNK * int(chunk)) for chunk in (operand.chunks.item(0), operand.chunks.item(-1), chunks.max()))
-    if first is None or last is None or end is None or end.tile.array not in (first.tile.array, last.tile.array):
-        return False
-    entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
-    own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
-    if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
-        return False
-    return isinstance(image_of(operand, entries, tiles), Image)
+__all__ = ["OperandCheck"]
 
 
 @dataclass(slots=True)
@@ -116,7 +81,7 @@ class OperandCheck(Observer):
         if self._results.needed:
             self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
-        self._by_words = copies_words(launch.program)
+        self._by_words = launch.facts.of(copies_words)
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
@@ -157,7 +122,9 @@ class OperandCheck(Observer):
         self._elements.ended(cta)
 
     def performing(self, operation: AsyncOperation) -> None:
-        if operation.tiles is not None:
+        if operation.product is not None:
+            self._performing_product(operation, operation.product())
+        elif operation.tiles is not None:
             for tile in operation.tiles():
                 shared = self._shared.get(id(tile.cta))
                 if shared is not None:
@@ -175,22 +142,24 @@ class OperandCheck(Observer):
                 self._words[id(operation.cta)].copied(operation.words)
         elif operation.tensor_copy is not None:
             self._copied_to_tensor_memory(operation, operation.tensor_copy())
-        elif operation.product is not None:
-            product = operation.product()
-            self._types.setdefault(product.d, operation)
-            if self._results.needed:
-                self._results.multiplied(product)
-            for cta in product.ctas:
-                # An operation may perform after its CTA has exited.
-                if id(cta) in self._shared:
-                    self._multiplied(operation, product, cta)
-            if operation.details is not None:
-                self._multiplied_elsewhere(operation, operation.details, product)
-            if product.scales and id(product.ctas[0]) in self._tensor:
-                about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
-                self._scale_check.multiplied(*about)
-                if self._of_two_arrays(product, product.ctas[0]):
-                    self._scale_check.exchanged(*about)
+
+    def _performing_product(self, operation: AsyncOperation, product: MatrixProduct) -> None:
+        """A matrix instruction is about to read its operands."""
+        if product.d not in self._types:
+            self._types[product.d] = operation
+        if self._results.needed:
+            self._results.multiplied(product)
+        for cta in product.ctas:
+            # An operation may perform after its CTA has exited.
+            if id(cta) in self._shared:
+                self._multiplied(operation, product, cta)
+        if operation.details is not None:
+            self._multiplied_elsewhere(operation, operation.details, product)
+        if product.scales and id(product.ctas[0]) in self._tensor:
+            about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
+            self._scale_check.multiplied(*about)
+            if self._of_two_arrays(product, product.ctas[0]):
+                self._scale_check.exchanged(*about)
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """An instruction of one warp has multiplied matrices in registers."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab import native
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._word_images import (
@@ -25,11 +27,12 @@ from ptxlab.check.operands._word_images import (
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
 
-__all__ = ["WordCheck", "Words"]
+__all__ = ["WordCheck", "Words", "differs_function"]
 
 _WORDS = CHUNK // WORD
 _ATTEMPTS = 4
@@ -46,38 +49,54 @@ class _Known:
     relative: bytes
 
 
+def _differs_ir() -> str:
+    """``i64 differs(addresses, places, more, ends, operands)``: whether some addresses are not those of images; 0 if all are.
+
+    An operand's places end where ``ends`` says. The address at each has to be that at the operand's first place, and ``more``.
+    """
+    module = native.Module()
+    code = native.Function(module, "differs", "i64", "ptr addresses, ptr places, ptr more, ptr ends, i64 operands")
+    addresses, places, more, ends, operands = code.parameters
+    first, found = code.variable("i64", 0), code.variable("i64", 0)
+    with code.loop(operands, entered=True) as operand:
+        end, base = ends.load("i64", operand), addresses.load("i64", places.load("i64", first.get()))
+        with code.loop(end, start=first.get(), entered=True) as i:
+            found.set(found.get() | ((addresses.load("i64", places.load("i64", i)) - base) ^ more.load("i64", i)))
+        first.set(end)
+    code.ret(found.get())
+    return module.text()
+
+
+@cache
+def differs_function() -> Any:
+    """The function that compares what operands take with their images, compiled or from the cache."""
+    library = native.compile_ir(_differs_ir(), ["differs"], opt=2)
+    return library.function("differs", ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+
+
 class _Repeated:
     """An instruction all of whose operands have an image that is known up to its base, and no zeros.
 
     One comparison tells whether an execution takes the same images, moved in global memory.
     """
 
-    __slots__ = ("_expected", "_firsts", "_lower", "_places", "_starts", "_steps", "_upper", "images", "operands")
+    __slots__ = ("_call", "_end", "_keep", "_starts", "images", "operands")
 
     def __init__(self, operands: tuple[MatrixOperand, ...], images: list[_Known]) -> None:
         self.operands, self.images = operands, images
-        relative = [np.frombuffer(image.relative, np.int64) for image in images]
-        self._starts = [sum(map(len, relative[:number])) for number in range(len(relative))]
-        self._places = np.concatenate([image.places for image in images])
-        self._firsts = np.empty(len(self._places), np.int64)
-        self._lower, self._upper = self._firsts[:-1], self._firsts[1:]
-        self._steps = np.diff(np.concatenate(relative))
-        self._separate()
-        self._expected = self._steps.tobytes()
-
-    def _separate(self) -> None:
-        """Nothing is known about the distance from one operand to the next."""
-        for start in self._starts[1:]:
-            self._steps[start - 1] = 0
+        self._starts = [image.places.item(0) for image in images]
+        places = np.concatenate([image.places for image in images])
+        more = np.concatenate([np.frombuffer(image.relative, np.int64) for image in images])
+        ends = np.cumsum([len(image.places) for image in images])
+        self._end = int(places.max())
+        self._keep = places, more, ends
+        self._call = *map(address_of, self._keep), len(images)
 
     def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
         """The base of each image; None if the operands take something else."""
-        addresses.take(self._places, out=self._firsts, mode="clip")
-        np.subtract(self._upper, self._lower, out=self._steps)
-        self._separate()
-        if self._steps.tobytes() != self._expected:
+        if self._end >= len(addresses) or differs_function()(address_of(addresses), *self._call):
             return None
-        return tuple([self._firsts.item(start) for start in self._starts])
+        return tuple([addresses.item(start) for start in self._starts])
 
     def taken(self, bases: tuple[int, ...]) -> dict[str, TakenWords]:
         """The operands by name, with their images."""

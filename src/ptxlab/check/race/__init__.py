@@ -13,10 +13,13 @@ __all__ = ["observe", "warm"]
 
 def observe(launch: Launch) -> Sanitizer | None:
     """The observer of a launch; None if the kernel has no instruction that it looks at."""
-    from ptxlab.check.race._sanitizer import Sanitizer
     from ptxlab.machine.launch.program_facts import only_computes
 
-    return None if launch.facts.of(only_computes) else Sanitizer(launch)
+    if launch.facts.of(only_computes):
+        return None
+    from ptxlab.check.race._sanitizer import Sanitizer
+
+    return Sanitizer(launch)
 
 
 def warm() -> None:

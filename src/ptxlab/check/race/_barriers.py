@@ -12,6 +12,7 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
+from ptxlab.check.race.shadow.shadow_ir import TransferWord
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     ClusterArrive,
@@ -29,10 +30,13 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.operands import Op
 
-__all__ = ["Barriers", "PendingCompletion"]
+__all__ = ["Barriers", "PendingCompletion", "acquire_barrier"]
 
+_EXECUTION, _TENSOR = int(Row.EXECUTION), int(Row.TENSOR)
+"""The rows that say what is ordered before an arrival; that of a relaxed one carries the second alone."""
 _PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
+_LOADS = int(TransferWord.LOADS)
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
@@ -59,7 +63,8 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     parked = barrier_clock.parked
     cta = parked[0].cta
     clocks: Clocks = cta.state["race"]
-    if barrier_clock.gathered is None and len(parked) == clocks.warps:
+    joined_at_once = barrier_clock.gathered is None and len(parked) == clocks.warps
+    if joined_at_once:
         barrier_clock.gathered = clocks.join_cta(cta.rank)
     else:
         rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
@@ -71,8 +76,9 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     for serial, foreign in barrier_clock.foreign.items():
         for agent in parked:
             clocks.acquire_from(agent, serial, foreign)
-    for agent in parked:
-        clocks.tick(agent)
+    if not joined_at_once:
+        for agent in parked:
+            clocks.tick(agent)
     parked.clear()
 
 
@@ -86,13 +92,14 @@ class Barriers:
 
     def __init__(self, recorder: AccessRecorder, tensor_memory: TensorMemoryAccesses) -> None:
         self._recorder = recorder
+        self._launch = recorder.launch
         self._findings = recorder.findings
         self._tensor_memory = tensor_memory
 
     def handlers(self) -> Handlers:
         """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
         return {
-            CtaBarrier: lambda effect: self._acquire_barrier if effect.waits else None,
+            CtaBarrier: lambda effect: _acquire_barrier if effect.waits else None,
             ClusterWait: lambda effect: self._acquire_cluster_barrier,
             **dict.fromkeys(_BY_EVENT, lambda effect: None),
         }
@@ -155,15 +162,28 @@ class Barriers:
 
     def arrived(self, barrier: Any) -> None:
         """Release the rows of the running agent to a barrier."""
-        if barrier.clock is None:
-            barrier.clock = BarrierClock()
-        scheduler = self._recorder.launch.scheduler
+        barrier_clock: BarrierClock | None = barrier.clock
+        if barrier_clock is None:
+            barrier_clock = barrier.clock = BarrierClock()
+        scheduler = self._launch.scheduler
         operation, warp = scheduler.performing, scheduler.current
         if operation is not None:
             if operation.agent is not None:
                 self._operation_arrived(barrier, operation.agent, operation.op)
         elif warp is not None:
-            self._warp_arrived(barrier, warp, *warp.state["race"])
+            clocks, agent = warp.state["race"]
+            if agent.transfers is not None and (agent.loads or agent.transfers[_LOADS]):
+                self._tensor_memory.consume(clocks, agent, warp.op.index)
+            effects = warp.op.effects
+            if type(effects) is CtaBarrier:
+                parks = effects.waits and not effects.reduces
+                if barrier_clock.arrivals or not parks:
+                    self._check_phase(barrier, agent, warp, effects)
+                if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
+                    agent.barrier = None
+                    barrier_clock.parked.append(agent)
+                    return
+            self._warp_arrived(barrier, warp, clocks, agent)
 
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
         barrier_clock: BarrierClock = barrier.clock
@@ -182,16 +202,6 @@ class Barriers:
     def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
         barrier_clock: BarrierClock = barrier.clock
         op, effects = warp.op, warp.op.effects
-        if agent.loads:
-            self._tensor_memory.consume(clocks, agent, op.index)
-        if isinstance(effects, CtaBarrier):
-            parks = effects.waits and not effects.reduces
-            if barrier_clock.arrivals or not parks:
-                self._check_phase(barrier, agent, warp, effects)
-            if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
-                agent.barrier = None
-                barrier_clock.parked.append(agent)
-                return
         rows = clocks.released_rows(agent)
         self._check_initialised(barrier, agent, agent.rows, op)
         order = _relaxed_order(effects)
@@ -248,10 +258,9 @@ class Barriers:
         """
         gathered, waits = barrier_clock.gathered, barrier_clock.waits
         if gathered is not None:
+            item, width = gathered.item, gathered.shape[1]
             for wait in waits.values():
-                late = (
-                    wait.slot >= gathered.shape[1] or gathered[_PERFORMED, wait.slot].max() < wait.clock
-                )  # relaxed arrivals order as well
+                late = wait.slot >= width or (item(_EXECUTION, wait.slot) < wait.clock and item(_TENSOR, wait.slot) < wait.clock)
                 relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
                 if late and not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
                     self._findings.overrun(barrier, wait, op)
@@ -283,15 +292,22 @@ class Barriers:
         barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
         barrier_clock.waiters[agent.index] = warp.mask
 
-    def _acquire_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
-        if agent.barrier is not None:
-            _acquire(clocks, agent, agent.barrier.clock)
-
     def _acquire_cluster_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
         barrier_clock: BarrierClock = warp.cta.group.barrier.clock
         _acquire(clocks, agent, barrier_clock)
         if barrier_clock.relaxed is not None:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
+
+
+def acquire_barrier(warp: Any, op: Op) -> None:
+    """The wait of a warp at a barrier of its CTA is over. Those that were blocked have acquired when it completed."""
+    clocks, agent = warp.state["race"]
+    if agent.barrier is not None:
+        _acquire(clocks, agent, agent.barrier.clock)
+
+
+def _acquire_barrier(warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+    acquire_barrier(warp, op)
 
 
 def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:

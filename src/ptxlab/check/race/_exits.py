@@ -137,6 +137,11 @@ class Aligned:
     _parts: dict[tuple[Warp, int], tuple[Op, int, int]] = field(default_factory=dict)
     """By warp and op index: the instruction, the lanes that have executed it, and those that have to."""
 
+    @property
+    def parted(self) -> bool:
+        """Whether some warp has executed such an instruction only in part."""
+        return bool(self._parts)
+
     def executed(self, warp: Warp, op: Op, lanes: int) -> None:
         """Some lanes of a warp have executed an instruction."""
         wanted = warp.live & ~warp.words[int(Word.EXITED)]

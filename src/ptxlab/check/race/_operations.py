@@ -20,7 +20,7 @@ from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, TransferWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
 from ptxlab.isa.operands import Op
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
+_LOADS = int(TransferWord.LOADS)
 _UNIT = 64
 """Bytes of the 16 lanes of a column that accumulators consist of."""
 _ROWS_AND_COLUMNS = 0x1F7E_0000
@@ -55,6 +56,8 @@ class Operations:
         model = recorder.launch.model
         self._accumulators = _Accumulators(recorder.shadow) if model == "spec" else None
         self._numbered = _numbered(model)
+        self._kinds: dict[int, Kind] = {}
+        """Of the operations on tensor memory, by instruction."""
         self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -70,11 +73,12 @@ class Operations:
         if running is None:
             return
         warp, clocks, agent = running
-        if agent.loads:
+        if agent.transfers is not None and (agent.loads or agent.transfers[_LOADS]):
             self._tensor_memory.consume(clocks, agent, operation.op.index)
         effects = operation.op.effects
         if isinstance(effects, Asynchronous):
-            accesses = tuple(operation.accesses()) if operation.accesses is not None else ()
+            given = () if operation.accesses is None else operation.accesses()
+            accesses = given if type(given) is tuple else tuple(given)
             self._by_completion[effects.completion](warp, clocks, agent, operation, accesses)
         elif isinstance(effects, CompletionArrival):
             self._arrivals[effects.of](clocks, agent, operation)
@@ -84,15 +88,18 @@ class Operations:
     # ------------------------------------------------------------------------------------------------- operations of tcgen05
 
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
-        effects, lane = _of(operation), _lane(operation)
-        kind, slot = kind_of(effects), self._pipe(clocks, agent, lane)
+        op, lane = operation.op, _lane(operation)
+        kind = self._kinds.get(op.index)
+        if kind is None:
+            kind = self._kinds[op.index] = kind_of(_of(operation))
+        slot = self._pipe(clocks, agent, lane)
         if kind in self._numbered:
             self._renumber(agent, slot)
-        self._recorder.record(clocks, agent, slot, kind, operation.op, accesses)
+        self._recorder.record(clocks, agent, slot, kind, op, accesses)
         if kind is Kind.MMA and self._accumulators is not None:
-            name, who = self._accumulators.name(warp, operation.op, effects.variant, lane), slot.name << 32 | slot.clock
+            name, who = self._accumulators.name(warp, op, _of(operation).variant, lane), slot.name << 32 | slot.clock
             for access in accesses:
-                suspect = self._accumulators.write(access, name, who, operation.op, agent.rows) if access.write else None
+                suspect = self._accumulators.write(access, name, who, op, agent.rows) if access.write else None
                 if suspect is not None:
                     self._recorder.findings.judge(clocks, agent, suspect)
 

@@ -15,10 +15,11 @@ from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, OpWord, StateWord
+from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, TENSOR_WAITS, TRANSFER, OpWord, StateWord
+from ptxlab.check.race.shadow.transfers import columns_of
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space
+from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space, TensorWait
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.native import address_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["AccessRecorder", "Handler", "Handlers"]
 
 _ROWS_WORD, _WIDTH_WORD, _CLUSTER_WORD, _SLOT_WORD, _CLOCK_WORD = map(int, list(StateWord)[:5])
-_SUSPECTS_WORD = int(StateWord.SUSPECT_COUNT)
+_SUSPECTS_WORD, _TRANSFERS_WORD, _TRANSFERRED_WORD = map(int, (StateWord.SUSPECT_COUNT, StateWord.TRANSFERS, StateWord.TRANSFERRED))
 _TRANSFERS = (Kind.LD, Kind.ST)
 _COPY, _PYTHON, _BOTH = 0x100, 0x10000, 0x20000
 
@@ -46,11 +47,18 @@ class AccessRecorder:
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.watches_sources = bool(launch.kept) or sources_change(launch)
+        self._columns = {
+            index: columns_of(launch.program.ops[index], native)
+            for index, native in launch.program.natives.items()
+            if isinstance(native, TensorAccess)
+        }
         self.table = _op_table(launch, self.watches_sources)
+        for index, columns in self._columns.items():
+            self.table[index, OpWord.COLUMNS] = address_of(columns)
         self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
-        self._loaded = 0
+        self._loaded: Agent | None = None
         self._accumulator: tuple[MemoryAccess, int, Kind] | None = None
 
     def running(self) -> tuple[Warp, Clocks, Agent] | None:
@@ -61,12 +69,13 @@ class AccessRecorder:
     def load(self, clocks: Clocks, agent: Agent) -> None:
         """Make a warp the running agent of the compiled functions."""
         words = self._words
-        if self._loaded != agent.address:
-            self._loaded = agent.address
+        if self._loaded is not agent or words[_ROWS_WORD] != agent.address:
+            self._loaded = agent
             words[_ROWS_WORD] = agent.address
             words[_WIDTH_WORD] = agent.rows.shape[1]
             words[_CLUSTER_WORD] = clocks.serial
             words[_SLOT_WORD] = agent.main.name
+            words[_TRANSFERS_WORD] = agent.transfers_address
         words[_CLOCK_WORD] = agent.main.clock
 
     def record(
@@ -74,10 +83,10 @@ class AccessRecorder:
     ) -> None:
         """Record the accesses of one operation in one slot; ``rows``: what is ordered before them, if not the rows of the warp."""
         self.load(clocks, agent)
-        shadow = self.shadow
+        shadow, words = self.shadow, self._words
         if rows is not None:
-            self._words[_ROWS_WORD], self._words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
-            self._loaded = 0
+            words[_ROWS_WORD], words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
+            self._loaded = None
         who, what = slot.name << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
         tensor = kind in TENSOR_SPACE
         for access in accesses:
@@ -85,6 +94,8 @@ class AccessRecorder:
             if tensor and write:
                 # The same accumulator, written again with nothing in between.
                 again = access, who, kind
+                if words[_TRANSFERRED_WORD]:
+                    words[_TRANSFERRED_WORD], self._accumulator = 0, None
                 if again == self._accumulator:
                     continue
                 self._accumulator = again
@@ -100,7 +111,7 @@ class AccessRecorder:
 
 
 def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
-    """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, 2].
+    """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, word].
 
     ``sources``: whether to watch what cp.async reads.
     """
@@ -117,7 +128,7 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
         depends = isinstance(native, Atomic) and (not native.replaces or _result_is_read(program, index))
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | READS_TOO * depends, size
         if sources and isinstance(native, CopyAsync):
-            table[len(program.ops) + index] = how & ~1, size
+            table[len(program.ops) + index, : OpWord.COLUMNS] = how & ~1, size
     return table
 
 
@@ -149,6 +160,9 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
     if isinstance(op.effects, ProxyFence) and op.effects.acquires and op.effects.releases:
         spaces = op.effects.spaces
         return PROXY_FENCES[Row.ASYNC_SHARED] * (Space.SHARED in spaces) | PROXY_FENCES[Row.ASYNC_GLOBAL] * (Space.GLOBAL in spaces), 0
-    if isinstance(native, TensorAccess) or (isinstance(native, Nothing) and op.effects is not None):
-        return _PYTHON, 0
+    if isinstance(native, TensorAccess):
+        return _PYTHON | TRANSFER | (Kind.ST << 1 | 1 if native.write else Kind.LD << 1), 0
+    if isinstance(native, Nothing) and op.effects is not None:
+        waits = TENSOR_WAITS[op.effects.write] if isinstance(op.effects, TensorWait) and op.aligned else 0
+        return _PYTHON | waits, 0
     return 0, 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
-from ptxlab.check.race._barriers import Barriers
+from ptxlab.check.race._barriers import Barriers, acquire_barrier
 from ptxlab.check.race._exits import Aligned, Exits
 from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
@@ -34,6 +34,7 @@ from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
     Completion,
+    CtaBarrier,
     Effect,
     Fence,
     GridLaunch,
@@ -63,7 +64,7 @@ __all__ = ["Sanitizer"]
 
 _SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
 _COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
-_CLOCK_WORD, _SUSPECTS_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT)
+_CLOCK_WORD, _SUSPECTS_WORD, _PARTED_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
 
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
@@ -156,6 +157,8 @@ class Sanitizer(Observer):
         handler: Handler | None = self._handlers[type(op.effects)](op.effects)
         if handler is None:
             return None
+        if isinstance(op.effects, CtaBarrier):
+            return acquire_barrier
 
         def retired(warp: Warp, op: Op) -> None:
             clocks, agent = warp.state["race"]
@@ -172,6 +175,7 @@ class Sanitizer(Observer):
         clocks: Clocks = warp.cta.state["race"]
         agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id]
         warp.state["race"] = clocks, agent
+        self._tensor_memory.fill(warp, agent)
         if self._copies:
             agent.copies = clocks.own(agent, Completion.COPY_GROUP)
 
@@ -207,15 +211,23 @@ class Sanitizer(Observer):
         if not count:
             return
         clocks, agent = warp.state["race"]
-        recorder, shadow = self._recorder, self._shadow
+        recorder, shadow, address = self._recorder, self._shadow, self._buffer.address
         words, copies = shadow.words, agent.copies
         if copies is not None:
             words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
         at = 0
         while at < count:
             recorder.load(clocks, agent)
-            at = shadow.drain(self._buffer.address, at, count)
+            at = shadow.drain(address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
+            if at < 0:  # what a transfer accesses is suspect
+                at = ~at
+                self._findings.judge(clocks, agent, shadow.suspects())
+                native = self._natives[self._heads[at * ROW_WORDS] & 0xFFFFFFFF]
+                assert isinstance(native, TensorAccess)
+                self._tensor_memory.recorded(agent, native.write)
+                at += 1
+                continue
             if words[_SUSPECTS_WORD]:  # before the next row changes the clocks
                 self._findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
             if at < count:
@@ -239,6 +251,7 @@ class Sanitizer(Observer):
             aligned, act = self._fences[index]
             if aligned:
                 self._aligned.executed(warp, op, head >> 32)
+                self._shadow.words[_PARTED_WORD] = self._aligned.parted
             act(clocks, agent)
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]

@@ -12,12 +12,13 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.program.value_flow import Consumption
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
-from ptxlab.check.race.shadow.transfers import transferred_ranges
+from ptxlab.check.race.shadow.shadow_ir import TransferWord
+from ptxlab.check.race.shadow.transfers import first_lane, transferred_ranges
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import Alloc, Dealloc, TensorWait
+from ptxlab.isa.effects import Alloc, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Op
-from ptxlab.native import BoundedCache
+from ptxlab.native import BoundedCache, address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -27,6 +28,7 @@ __all__ = ["TensorMemoryAccesses", "wait_for_transfers"]
 
 _ENTRIES = 6
 """Of a cell of the shadow."""
+_LOAD_SLOT, _STORE_SLOT, _HELD, _LOADS = map(int, (TransferWord.LOAD_SLOT, TransferWord.STORE_SLOT, TransferWord.HELD, TransferWord.LOADS))
 _GRANULES = 4
 """Of a column."""
 
@@ -37,6 +39,7 @@ class TensorMemoryAccesses:
     def __init__(self, recorder: AccessRecorder) -> None:
         self._recorder = recorder
         self._consumption = Consumption(recorder.launch.program)
+        self._transfers_occur = any(isinstance(op.effects, TensorTransfer | TensorWait) for op in recorder.launch.program.ops)
         self._watched: dict[int, Object] = {}
         """By the tensor memory of an SM."""
         self._transfers = BoundedCache[tuple[int, int, int, int], MemoryAccess](4096)
@@ -58,6 +61,14 @@ class TensorMemoryAccesses:
             self._watched[id(tensor)] = self._recorder.shadow.watch(memory, TENSOR_GRANULE, _ENTRIES, Row.EXECUTION, tensor, fresh=True)
         self._granted[id(cta)] = set()
 
+    def fill(self, warp: Warp, agent: Agent) -> None:
+        """Make the words of a warp's transfers, if the kernel has any."""
+        if self._transfers_occur:
+            made = np.zeros(TransferWord.END, np.int64)
+            made[TransferWord.BASE] = warp.cta.tensor_address + first_lane(warp.warp_id)
+            made[TransferWord.CONTEXT] = warp.context.address
+            agent.transfers, agent.transfers_address = made.data, address_of(made)
+
     def ended(self, cta: CtaState) -> None:
         """The CTA has exited."""
         self._granted.pop(id(cta), None)
@@ -76,26 +87,38 @@ class TensorMemoryAccesses:
 
     def record(self, clocks: Clocks, agent: Agent, op: Op, write: bool, accesses: Iterable[MemoryAccess]) -> None:
         """The accesses of a transfer."""
-        kind = Kind.ST if write else Kind.LD
+        kind, words = Kind.ST if write else Kind.LD, agent.transfers
         slot = clocks.own(agent, kind)
-        slot.clock += 1
+        at = _STORE_SLOT if write else _LOAD_SLOT
+        words[at] = slot.name
+        slot.clock = words[at + 1] = words[at + 1] + 1
         if write:
             self.consume(clocks, agent, op.index)
         else:
+            _hold(agent)
             agent.loads.append((op.index, slot.clock))
+            words[_HELD] = len(agent.loads)
         self._recorder.record(clocks, agent, slot, kind, op, accesses)
+        self.recorded(agent, write)
+
+    def recorded(self, agent: Agent, write: bool) -> None:
+        """The accesses of a transfer have been recorded."""
         if write:
-            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+            slot, clock = agent.slots[Kind.ST], agent.transfers[_STORE_SLOT + 1]
+            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = clock
 
     def consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
         """Complete the early component of the loads of which op ``index`` and those before it have read all registers."""
-        loads = agent.loads
+        if not (agent.loads or agent.transfers[_LOADS]):
+            return
+        loads = _hold(agent)
         done = 0
         while done < len(loads) and self._consumption.consumed(loads[done][0], index):
             done += 1
         if done:
             clocks.advance(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
             del loads[:done]
+            agent.transfers[_HELD] = len(loads)
 
     # ---------------------------------------------------------------------------------------------------------- allocations
 
@@ -129,7 +152,7 @@ class TensorMemoryAccesses:
     def _dealloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         cta = warp.cta
         now = set(cta.tensor.allocations_of(cta))
-        if agent.loads:
+        if agent.transfers is not None:
             self.consume(clocks, agent, op.index)
         for column, columns in self._granted[id(cta)] - now:
             self._whole_columns(cta, clocks, agent, op, column, columns)
@@ -145,9 +168,19 @@ class TensorMemoryAccesses:
 
 def wait_for_transfers(effect: TensorWait, clocks: Clocks, agent: Agent) -> None:
     """tcgen05.wait: the warp's transfers are complete."""
-    slot = agent.slots.get(Kind.ST if effect.write else Kind.LD)
+    slot, words = agent.slots.get(Kind.ST if effect.write else Kind.LD), agent.transfers
     if slot is not None:
         for component in Component:
-            clocks.advance(agent, slot, component, slot.clock)
+            clocks.advance(agent, slot, component, words[_STORE_SLOT + 1 if effect.write else _LOAD_SLOT + 1])
     if not effect.write:
         agent.loads.clear()
+        words[_LOADS] = words[_HELD] = 0
+
+
+def _hold(agent: Agent) -> list[tuple[int, int]]:
+    """The loads whose registers may not have been read, with those that compiled code held."""
+    words, loads = agent.transfers, agent.loads
+    for at in range(_LOADS + 1, _LOADS + 1 + 2 * words[_LOADS], 2):
+        loads.append((words[at], words[at + 1]))
+    words[_LOADS], words[_HELD] = 0, len(loads)
+    return loads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from ptxlab.check.static.dataflow import Report
     from ptxlab.engine import Program
 
-__all__ = ["Followed"]
+__all__ = ["Abandoned", "Followed"]
 
 _MOST_KERNELS = 256
 _Key = tuple[str, str, tuple[bytes, ...], int]
+
+
+class Abandoned(Exception):
+    """What kernels show is no longer wanted."""
 
 
 class Followed:
@@ -26,8 +30,10 @@ class Followed:
     def __init__(self) -> None:
         self._known: BoundedCache[_Key, list[Report]] = BoundedCache(_MOST_KERNELS)
 
-    def reports(self, module: ptx.Module, programs: dict[str, Program], target: str) -> Iterator[list[Report]]:
-        """What the data flow of each kernel shows."""
+    def reports(
+        self, module: ptx.Module, programs: dict[str, Program], target: str, wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[list[Report]]:
+        """What the data flow of each kernel shows, while it is ``wanted``."""
         from ptxlab.check.static.dataflow import analyse
 
         inside, outside = _parts(module)
@@ -38,7 +44,7 @@ class Followed:
             key = name, target, texts, hash(tuple([op.line for op in program.ops]))
             found = self._known.get(key)
             if found is None:
-                found = self._known[key] = analyse(program, target)
+                found = self._known[key] = analyse(program, target, wanted)
             yield found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,9 @@ from ptxlab.ptx import PtxSyntaxError
 
 if TYPE_CHECKING:
     from ptxlab.check.static.dataflow import Report
-    from ptxlab.engine import Program
+    from ptxlab.engine import Lowering
 
-__all__ = ["lint", "lint_instruction"]
+__all__ = ["Checked", "lint", "lint_instruction", "lint_module"]
 
 _DEFAULT_TARGET = "sm_100a"
 _DEFAULT_VERSION = "9.0"
@@ -84,7 +84,7 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
     findings = check_instruction(instruction, target, number, names)
     if findings is None:
         others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, names)]
-        lowered = [d for d in _lowering(module, kernel, False)[0] if d.place is None or d.place.line == instruction.line]
+        lowered = [d for d in _lowering(module, kernel)[0] if d.place is None or d.place.line == instruction.line]
         others += _without_taken(lowered, others)
         return found + [_shift(d, lines) for d in others]
     return found + [_shift(_placed(module, instruction, f), lines) for f in (*findings, *_guard(instruction, names))]
@@ -117,43 +117,74 @@ def lint_module(
     followed: Followed | None = None,
 ) -> list[Diagnostic]:
     """Check a module that came under a name; ``followed`` has what is known of the kernels of an earlier text."""
-    try:
+    with collection_paused():
+        return _findings(Checked(text, file, target, version), dataflow, followed)
+
+
+def _findings(checked: Checked, dataflow: bool, followed: Followed | None) -> list[Diagnostic]:
+    return checked.findings(followed or Followed()) if dataflow else checked.instruction_findings
+
+
+class Checked:
+    """A module whose syntax, names and instructions have been checked; its paths are followed when all `findings` are asked for.
+
+    Attributes
+    ----------
+    instruction_findings : what is found without following the paths, in the order of the text
+    """
+
+    def __init__(self, text: str, file: str, target: str | None = None, version: str | tuple[int, int] | None = None) -> None:
         with collection_paused():
-            return _lint_module(text, file, target, version, dataflow, followed or Followed())
-    except PtxSyntaxError as error:
-        return list(error.diagnostics)
+            try:
+                self._module = module = ptx.parse(text, file)
+            except PtxSyntaxError as error:
+                self._found = self.instruction_findings = list(error.diagnostics)
+                self._lowered: dict[str, Lowering] | None = None
+                return
+            self._target = goal = target or module.target
+            number = module.version if version is None else _version(version)
+            self._found = [_diagnostic(f) for f in check_header(goal, number)]
+            outer = _module_symbols(module)
+            for function in module.items:
+                if isinstance(function, ptx.Function) and function.body is not None:
+                    scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
+                    names = Names(verdicts_of(goal, number), outer | scope, {})
+                    self._found += [_placed(module, instruction, f) for instruction, f in check_block(function.body, names, goal, number)]
+            self._found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
+            self._lowered, self._whole = {}, True
+            for function in module.functions.values():
+                if function.kind == "entry" and function.body is not None:
+                    said, lowering = _lowered(module, function)
+                    self._found += _without_taken(said, self._found)
+                    self._whole = self._whole and lowering is not None
+                    if lowering is not None:
+                        self._lowered[function.name] = lowering
+            self.instruction_findings = _in_order(module, self._found)
+
+    def findings(self, followed: Followed, wanted: Callable[[], bool] = lambda: True) -> list[Diagnostic]:
+        """What is found, paths included if nothing else is wrong with the module. To be asked once.
+
+        Raises
+        ------
+        Abandoned
+            when ``wanted``, which is asked from time to time, says no
+        """
+        if self._lowered is None or any(d.severity == "error" for d in self._found):
+            return self.instruction_findings
+        module, found = self._module, list(self._found)
+        with collection_paused():
+            programs = {name: self._lowered.pop(name).program(executable=False) for name in list(self._lowered)}
+            for reports in followed.reports(module, programs, self._target, wanted):
+                found += _reported(module, reports)
+            if self._whole:
+                found += unused(module, programs)
+            return _in_order(module, found)
 
 
-def _lint_module(
-    text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool, followed: Followed
-) -> list[Diagnostic]:
-    module = ptx.parse(text, file)
-    goal = target or module.target
-    number = module.version if version is None else _version(version)
-    found = [_diagnostic(f) for f in check_header(goal, number)]
-    outer = _module_symbols(module)
-    for function in module.items:
-        if isinstance(function, ptx.Function) and function.body is not None:
-            scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
-            names = Names(verdicts_of(goal, number), outer | scope, {})
-            found += [_placed(module, instruction, f) for instruction, f in check_block(function.body, names, goal, number)]
-    found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
-    programs: dict[str, Program] = {}
-    whole = True
-    for function in module.functions.values():
-        if function.kind == "entry" and function.body is not None:
-            lowered, program = _lowered(module, function, dataflow)
-            found += _without_taken(lowered, found)
-            whole = whole and program is not None
-            if program is not None:
-                programs[function.name] = program
-    if dataflow and not any(d.severity == "error" for d in found):
-        for reports in followed.reports(module, programs, goal):
-            found += _reported(module, reports)
-        if whole:
-            found += unused(module, programs)
-    found = _sourced(module, dict.fromkeys(found))
-    return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
+def _in_order(module: ptx.Module, found: list[Diagnostic]) -> list[Diagnostic]:
+    """The findings with their places in the source, each once, in the order of the text."""
+    placed = _sourced(module, dict.fromkeys(found))
+    return sorted(placed, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
 
 @cache
@@ -195,27 +226,24 @@ _NOT_EXECUTED = frozenset({"L129", "U202", "U206", "U207"})
 """What the lowering says of an instruction that ptxlab does not execute yet, and that may be legal."""
 
 
-def _lowered(module: ptx.Module, function: ptx.Function, dataflow: bool) -> tuple[list[Diagnostic], Program | None]:
+def _lowered(module: ptx.Module, function: ptx.Function) -> tuple[list[Diagnostic], Lowering | None]:
     """What the lowering says, but for instructions about which the declarations have spoken."""
-    found, program = _lowering(module, function, dataflow)
+    found, lowering = _lowering(module, function)
     if any(d.code in _NOT_EXECUTED for d in found):
         bodies = [each.body for each in module.functions.values() if each.body is not None]
         declared = {i.line for body in bodies for i in instructions(body) if find_forms(i.opcode) or is_declared(i.opcode)}
         found = [d for d in found if d.code not in _NOT_EXECUTED or d.place is None or d.place.line not in declared]
-    return found, program
+    return found, lowering
 
 
-def _lowering(module: ptx.Module, function: ptx.Function, dataflow: bool) -> tuple[list[Diagnostic], Program | None]:
-    from ptxlab.engine import check_lowering, lower
+def _lowering(module: ptx.Module, function: ptx.Function) -> tuple[list[Diagnostic], Lowering | None]:
+    from ptxlab.engine import resolve
 
     try:
-        if dataflow:
-            return [], lower(module, function)
-        check_lowering(module, function)
+        return [], resolve(module, function)
     except PtxlabError as error:
         # That ptxlab cannot execute an instruction says nothing about its legality.
         return [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics], None
-    return [], None
 
 
 def _reported(module: ptx.Module, reports: Iterable[Report]) -> Iterator[Diagnostic]:

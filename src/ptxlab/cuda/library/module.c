@@ -224,6 +224,8 @@ CUresult ptxlab_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUji
 
 static Module *module_of(const void *handle) { return handle_is(handle, HANDLE_MODULE) ? (Module *)handle : NULL; }
 
+/* Launches in streams keep the image. There is no wait for them: Python may collect the owner of a library, and unload it, while it starts the thread
+   of a stream. */
 CUresult ptxlab_cuLibraryUnload(CUlibrary library)
 {
     if (driver.phase == PHASE_ENDED)
@@ -234,7 +236,6 @@ CUresult ptxlab_cuLibraryUnload(CUlibrary library)
     Module *module = module_of(library);
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
-    ptxlab_drain();
     unload(module);
     return CUDA_SUCCESS;
 }

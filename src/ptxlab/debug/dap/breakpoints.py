@@ -9,7 +9,7 @@ from ptxlab.debug._points import DebugError, refuse
 from ptxlab.debug._session import Session
 from ptxlab.debug.dap.places import Places
 
-__all__ = ["Breakpoints"]
+__all__ = ["REQUESTS", "Breakpoints"]
 
 Asked = dict[str, Any]
 
@@ -21,27 +21,28 @@ class Breakpoints:
         self._session, self._places = session, places
         self._set: dict[str, list[int]] = {}
 
-    def at_lines(self, source: Asked, asked: list[Asked], offset: int) -> list[Asked]:
-        """At lines of a source file, or of the PTX text; ``offset`` is added to the editor's line numbers."""
+    def at_lines(self, arguments: Asked) -> Asked:
+        """At lines of a source file, or of the PTX text."""
+        source = arguments["source"]
         ptx = self._places.is_ptx(source)
         name = "ptx" if ptx else str(source.get("path") or source.get("name") or "")
 
         def place(each: Asked) -> tuple[str, str]:
-            line = int(each["line"]) + offset
+            line = self._places.line(int(each["line"]))
             return ("line", str(line)) if ptx else ("source", f"{name}:{line}")
 
-        return self._replace(f"source {name}", asked, lambda each: self._break(*place(each), each))
+        return self._replace(f"source {name}", arguments.get("breakpoints", []), lambda each: self._break(*place(each), each))
 
-    def at_functions(self, asked: list[Asked]) -> list[Asked]:
+    def at_functions(self, arguments: Asked) -> Asked:
         """At functions; a name with a dot is an opcode: ``tcgen05.mma``."""
 
         def place(each: Asked) -> int:
             name = str(each["name"])
             return self._break("instruction" if "." in name else "function", name, each)
 
-        return self._replace("function", asked, place)
+        return self._replace("function", arguments["breakpoints"], place)
 
-    def at_instructions(self, asked: list[Asked]) -> list[Asked]:
+    def at_instructions(self, arguments: Asked) -> Asked:
         """At instructions of the disassembly."""
         ops = self._session.launch.program.ops
 
@@ -51,9 +52,9 @@ class Breakpoints:
                 raise refuse("G103", f"there is no instruction at {each['instructionReference']}")
             return self._break("line", str(ops[index].line), each)
 
-        return self._replace("instruction", asked, place)
+        return self._replace("instruction", arguments["breakpoints"], place)
 
-    def at_data(self, asked: list[Asked]) -> list[Asked]:
+    def at_data(self, arguments: Asked) -> Asked:
         """At changes of what `data` has named."""
         session = self._session
 
@@ -69,14 +70,20 @@ class Breakpoints:
             finally:
                 session.focus = kept
 
-        return self._replace("data", asked, place)
+        return self._replace("data", arguments["breakpoints"], place)
 
-    def at_findings(self, codes: list[str]) -> list[Asked]:
+    def at_findings(self, codes: list[str]) -> Asked:
         """At findings whose codes begin so."""
         return self._replace("finding", [{"code": code} for code in codes], lambda each: self._break("finding", each["code"], {}))
 
-    def data(self, name: str, as_address: bool, size: int) -> Asked:
-        """The name of a register, or an address, as a place of data."""
+    def data(self, arguments: Asked) -> Asked:
+        """What a register or an address is called as a place of data."""
+        try:
+            return self._data(str(arguments["name"]), bool(arguments.get("asAddress")), int(arguments.get("bytes", 4)))
+        except DebugError as error:
+            return {"dataId": None, "description": error.diagnostic.message}
+
+    def _data(self, name: str, as_address: bool, size: int) -> Asked:
         session, focus = self._session, self._session.focus
         if as_address:
             space, address = self._places.memory(name, 0)
@@ -101,7 +108,7 @@ class Breakpoints:
             raise refuse("G102", f"{asked['hitCondition']!r} is no number of hits", fix="write a number from 1")
         return self._session.break_at(kind, where, asked.get("condition") or None, int(hits)).number
 
-    def _replace(self, kind: str, asked: list[Asked], place: Callable[[Asked], int]) -> list[Asked]:
+    def _replace(self, kind: str, asked: list[Asked], place: Callable[[Asked], int]) -> Asked:
         for number in self._set.pop(kind, ()):
             if number in self._session.stops.breakpoints or number in self._session.stops.watchpoints:
                 self._session.delete(number)
@@ -114,4 +121,13 @@ class Breakpoints:
             except DebugError as error:
                 found.append({"verified": False, "message": error.diagnostic.message})
         self._set[kind] = numbers
-        return found
+        return {"breakpoints": found}
+
+
+REQUESTS = {
+    "setBreakpoints": Breakpoints.at_lines,
+    "setFunctionBreakpoints": Breakpoints.at_functions,
+    "setInstructionBreakpoints": Breakpoints.at_instructions,
+    "setDataBreakpoints": Breakpoints.at_data,
+    "dataBreakpointInfo": Breakpoints.data,
+}

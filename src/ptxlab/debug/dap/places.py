@@ -7,9 +7,10 @@ from typing import Any
 
 from ptxlab.debug._points import WarpName, refuse
 from ptxlab.debug._session import Session
+from ptxlab.diagnostics import Place
 from ptxlab.isa.address_space import SHARED_WINDOW
 
-__all__ = ["PTX_SOURCE", "Places"]
+__all__ = ["PTX_SOURCE", "Places", "source_file"]
 
 PTX_SOURCE = 1
 """The source reference of the PTX text, where no file holds it."""
@@ -19,10 +20,17 @@ _WINDOW = 1 << 32
 
 
 class Places:
-    """Names of the protocol for what a session has."""
+    """Names of the protocol for what a session has.
 
-    def __init__(self, session: Session) -> None:
+    Parameters
+    ----------
+    session : the launch
+    first_line, first_column : the numbers that the editor gives to the first line and the first column
+    """
+
+    def __init__(self, session: Session, first_line: int, first_column: int) -> None:
         self._session = session
+        self._first_line, self._first_column = first_line, first_column
         self._threads: dict[WarpName, int] = {}
         self._names: dict[int, WarpName] = {}
 
@@ -49,6 +57,18 @@ class Places:
         if file.is_file():
             return {"name": file.name, "path": str(file.resolve())}
         return {"name": file.name, "sourceReference": PTX_SOURCE}
+
+    def of(self, line: int, source: Place | None) -> dict[str, Any]:
+        """Source, line and column: of a place in the source, or of a line of the PTX text."""
+        first_line, first_column = self._first_line - 1, self._first_column - 1
+        if source is None:
+            return {"source": self.ptx(), "line": line + first_line, "column": 1 + first_column}
+        where = {"line": source.line + first_line, "column": max(source.column, 1) + first_column}
+        return {"source": source_file(source.file), **where}
+
+    def line(self, line: int) -> int:
+        """The number, from 1, of a line that the editor names."""
+        return line + 1 - self._first_line
 
     def is_ptx(self, source: dict[str, Any]) -> bool:
         """Whether a source of the editor is the PTX text."""
@@ -79,3 +99,8 @@ class Places:
         if not space and SHARED_WINDOW <= address < SHARED_WINDOW + _WINDOW:
             return "shared", address
         return space or "global", address
+
+
+def source_file(name: str) -> dict[str, Any]:
+    """A file of the source."""
+    return {"name": name.rpartition("/")[2], "path": name}

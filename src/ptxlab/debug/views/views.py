@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ptxlab.debug._execution import NEVER, Look
 from ptxlab.debug._findings import CheckFinding, check, ends_threads, is_access
-from ptxlab.debug._motion import Motion, interruptible
 from ptxlab.debug._points import DebugError, Event, Point, refuse, warp_name
 from ptxlab.debug._registers import RegisterValues
+from ptxlab.debug.motion.backwards import Motion
+from ptxlab.debug.motion.forwards import interruptible
 from ptxlab.debug.views.differences import State, differences
 from ptxlab.debug.views.operands import OperandView, TileView, described_matrix, view_of, views_of_tiles
 from ptxlab.debug.views.source_variables import Location, SourceVariable, variables_at, variables_of

@@ -15,7 +15,7 @@ from ptxlab.isa.operands import Op
 __all__ = ["Node", "Nodes", "exchanges_lanes"]
 
 _REGION_OPS = 600
-_NODE_OPS = 300
+_NODE_OPS, _STEPPED_NODE_OPS = 300, 128
 
 
 @dataclass(slots=True)
@@ -37,19 +37,21 @@ class Nodes:
     """All nodes of a program in order.
 
     A node starts with every block, after every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
-    branch (where groups of converged lanes wait for each other), and where a node would become too long to compile quickly.
+    branch (where groups of converged lanes wait for each other), and where a node would become too long to compile quickly. Those of a
+    stepped program are short, and cut runs of pure instructions, too: a debugger executes a part of a node op by op.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.nodes: list[Node] = []
         self._regions: dict[int, list[int]] = {}
+        most = _STEPPED_NODE_OPS if program.stepped else _NODE_OPS
         for number, block in enumerate(program.blocks):
             start = block.start
             for i in range(block.start, block.stop):
                 op = program.ops[i]
                 cut = i > start and self._entered(i)
-                if i > start and not cut and i - start >= _NODE_OPS and not is_inline(program, op):
+                if i > start and not cut and i - start >= most and (program.stepped or not is_inline(program, op)):
                     cut = True
                 if cut:
                     self.nodes.append(Node(start, i, number, start == block.start))

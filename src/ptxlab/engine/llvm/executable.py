@@ -51,10 +51,11 @@ class Executable:
             self.run = self._interpreter.run  # type: ignore[method-assign]
             return
         from ptxlab import native
-        from ptxlab.engine.support.compiled import address_of
+        from ptxlab.engine.support.compiled import OFTEN, address_of, optimise_often
 
         self._native = native
         self._address_of = address_of
+        self._often, self._optimise_often = OFTEN, optimise_often
         self._nodes = Nodes(program)
         self._libraries: list[Any] = []
         self._table: NDArray[np.uint64] = np.zeros(max(len(program.ops), 1), np.uint64)
@@ -69,7 +70,10 @@ class Executable:
             if status != _COMPILE:
                 found: Status = _STATUS[status]
                 return found
-            self._compile(int(context.words[_PC]))
+            if self._often[0]:
+                self._optimise_often()
+            else:
+                self._compile(int(context.words[_PC]))
 
     def run_up_to(self, starts: Collection[int]) -> Callable[[Context], Status | None]:
         """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there."""
@@ -83,6 +87,9 @@ class Executable:
                 if status != _COMPILE:
                     found: Status = _STATUS[status]
                     return found
+                if self._often[0]:
+                    self._optimise_often()
+                    continue
                 pc = int(context.words[_PC])
                 if pc in starts:
                     return None
@@ -145,7 +152,10 @@ class Executable:
         self.compiled += 1
 
     def compile_all(self) -> None:
-        """Compile every region now, or load it."""
+        """Compile every region now, or load it, and optimise the functions that regions call."""
+        from ptxlab.engine.support.compiled import optimise_all
+
         for start in self._nodes.starts:
             if not self._table[start]:
                 self._compile(start)
+        optimise_all()

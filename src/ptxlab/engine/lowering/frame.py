@@ -18,7 +18,7 @@ from ptxlab.engine.lowering.register_use import constant_operands, find_effects,
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
-__all__ = ["assign_frame", "members", "mirrored", "row_bytes", "separate"]
+__all__ = ["assign_frame", "find_liveness", "members", "mirrored", "row_bytes", "separate"]
 
 
 def row_bytes(bits: int) -> int:
@@ -28,12 +28,17 @@ def row_bytes(bits: int) -> int:
 
 def assign_frame(program: Program) -> None:
     """Fill in the effects of ops, what lives across blocks, undefined registers, and the frame."""
+    framed, live_in = find_liveness(program)
+    _mark_undefined(program, live_in[0])
+    _allocate(program, framed, live_in)
+
+
+def find_liveness(program: Program) -> tuple[set[int], list[int]]:
+    """Fill in the effects of ops and what lives across blocks; the registers that need a row, and those live at the start of each block."""
     find_effects(program)
     forget_unread(program)
     framed, exposed = _framed_and_exposed(program)
-    live_in = _liveness(program, exposed)
-    _mark_undefined(program, live_in[0])
-    _allocate(program, framed, live_in)
+    return framed, _liveness(program, exposed)
 
 
 def _framed_and_exposed(program: Program) -> tuple[set[int], list[tuple[set[int], set[int]]]]:

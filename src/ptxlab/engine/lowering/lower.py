@@ -11,7 +11,7 @@ from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
 from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
 from ptxlab.engine.lowering._loaded_values import find_loaded_values
-from ptxlab.engine.lowering.frame import assign_frame
+from ptxlab.engine.lowering.frame import assign_frame, find_liveness
 from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
 from ptxlab.engine.lowering.matching import Mismatch, candidates, fits, shape_of
 from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
@@ -27,7 +27,7 @@ from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, S
 from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import ast, line_text, operand_span, text_without_bodies
 
-__all__ = ["Lowering", "lower"]
+__all__ = ["Lowering", "lower", "resolve"]
 
 _MOST_ERRORS = 100
 _UNUSED = Unused()
@@ -50,16 +50,17 @@ def lower(module: ast.Module, function: ast.Function, *, contract: bool = False)
     PtxlabError
         with a diagnostic for each thing that is wrong (100 at most)
     """
-    load_all()
     with collection_paused():
-        return Lowering(module, function).run(contract)
+        return resolve(module, function).program(contract)
 
 
-def check_lowering(module: ast.Module, function: ast.Function) -> None:
-    """Raise what `lower` raises for a function; make no program."""
+def resolve(module: ast.Module, function: ast.Function) -> Lowering:
+    """The first half of `lower`, which raises what it raises; `Lowering.program` is the second one."""
     load_all()
     with collection_paused():
-        Lowering(module, function).resolve()
+        lowering = Lowering(module, function)
+        lowering.resolve()
+    return lowering
 
 
 class Lowering:
@@ -142,9 +143,8 @@ class Lowering:
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
 
-    def run(self, contracted: bool) -> Program:
-        """Do everything."""
-        self.resolve()
+    def program(self, contracted: bool = False, executable: bool = True) -> Program:
+        """The program of what has been resolved; ``executable``: with a frame, and all else that only its execution needs."""
         function = self.function
         ops, blocks = link(self.items, self.labels)
         text = f"{function.name}\0{contracted}\0{text_without_bodies(self.module, self.called)}"
@@ -165,8 +165,11 @@ class Lowering:
         )
         if contracted:
             contract_program(program)
-        assign_frame(program)
-        find_loaded_values(program)
+        if executable:
+            assign_frame(program)
+            find_loaded_values(program)
+        else:
+            find_liveness(program)
         return program
 
     def _declare(self, block: ast.Block, scope: Scope) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import NO_SOURCE, Word
+from ptxlab.engine.context import MAP_ADDRESS, NO_SOURCE, Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.support.accesses import FAILED, emit_one, fail, lane_address
+from ptxlab.engine.support.accesses import FAILED, all_addresses, emit_one, fail, lane_address, last_allocation
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_copies"]
+
+_SIZES = (16, 8, 4)
+"""The bytes that a cp.async writes."""
 
 
 def emit_copies(module: Module, source: str) -> None:
@@ -30,7 +33,7 @@ def _perform(module: Module) -> None:
         c.call("note_copy", "void", context, host, address, size, read)
     with c.when(read.ne(0)):
         data = _source(c, context, lane, address, read, op).convert("inttoptr", "ptr")
-        for bytes_ in (16, 8, 4):
+        for bytes_ in _SIZES:
             with c.when(read.eq(bytes_) & size.eq(bytes_)):
                 host.store(data.load(f"i{8 * bytes_}", align=1), align=1)
                 c.ret(0)
@@ -60,6 +63,8 @@ def _copy(module: Module, source: str) -> None:
     size = bytes_.to("i64")
     place = c.variable("i64")
     observed, deferring = context.word(Word.COPIED).ne(0), context.word(Word.DEFERRED).ne(0)
+    with c.when(sizes.eq(0) & ignored.eq(0) & ~observed & ~deferring):
+        _copy_whole(c, context, mask, hosts, all_addresses(source, row, offset), size)
     with c.each_bit(mask) as lane:
         address = lane_address(source, row, offset, lane)
         place.set(size)
@@ -86,6 +91,21 @@ def _copy(module: Module, source: str) -> None:
             with c.when(status.ne(0)):
                 c.ret(status)
     c.ret(0)
+
+
+def _copy_whole(c: Function, context: Value, mask: Value, hosts: Value, addresses: Value, size: Value) -> None:
+    """Copy and return, if all lanes read whole operands of the allocation that was accessed last and it has no map."""
+    row, limit = last_allocation(c, context, size, c.const("i32", 0))
+    inside = addresses - row.word(0)
+    good = inside.ult(limit) & (addresses & (size - 1)).eq(0)
+    with c.when((~good.cast("i32") & mask).eq(0) & (row.word(3) & MAP_ADDRESS).eq(0)):
+        sources = c.stack("<32 x i64>", align=64)
+        sources.store(inside + row.word(2), align=64)
+        for bytes_ in _SIZES:
+            with c.when(size.eq(bytes_)):
+                with c.each_bit(mask) as lane:
+                    hosts.load("ptr", lane).store(sources.load("ptr", lane).load(f"i{8 * bytes_}", align=1), align=1)
+                c.ret(0)
 
 
 def _source(c: Function, context: Value, lane: Value, address: Value, read: Value, op: Value) -> Value:

@@ -27,6 +27,7 @@ __all__ = [
     "fail",
     "frame_row",
     "lane_address",
+    "last_allocation",
     "rows_up_to",
 ]
 
@@ -214,7 +215,7 @@ def _resolve(module: Module, space: str, source: str) -> None:
         limit = _limit(context.word(Word.SHARED_SIZE), size)
         host = inside + context.word(Word.SHARED)
     elif space in ("global", "generic"):
-        row, limit = _last_allocation(c, context, size, write)
+        row, limit = last_allocation(c, context, size, write)
         inside = address - row.word(0)
         host = inside + row.word(2)
     elif space == "local":
@@ -241,7 +242,7 @@ def _resolve(module: Module, space: str, source: str) -> None:
     c.ret(0)
 
 
-def _last_allocation(c: Function, context: Value, size: Value, write: Value) -> tuple[Value, Value]:
+def last_allocation(c: Function, context: Value, size: Value, write: Value) -> tuple[Value, Value]:
     """The row of the allocation that was hit last, a row of zeros if there is none; and how many start addresses fit into it."""
     last = context.word(Word.LAST_ALLOCATION)
     known = last.ult(context.word(Word.ALLOCATION_COUNT))

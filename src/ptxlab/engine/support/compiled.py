@@ -21,6 +21,7 @@ from ptxlab.engine.support._loaded_values import (
     emit_stored_from,
     emit_words_loaded,
 )
+from ptxlab.engine.support._quick import OFTEN, SYMBOLS, QuickFunction, add_counting, emit_is_called_often, optimise_all, optimise_often
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
@@ -29,32 +30,49 @@ from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
 
-__all__ = ["address_of", "emit_dispatch"]
+__all__ = ["OFTEN", "address_of", "optimise_all", "optimise_often"]
 
 
 @cache
 def address_of(name: str) -> int:
-    """The address of a compiled function by its name, which says what it does and for which types."""
-    return _library(name).address(name)
+    """The address of a compiled function by its name, which says what it does and for which types.
+
+    Most are compiled without optimisation at first, in a fifth of the time, unless the cache has the optimised ones.
+    """
+    if name.split("_")[0] in _OPTIMISED or native.OBJECTS.read(native.object_key(*_request(name))) is not None:
+        return _optimised(name)
+
+    def load(symbols: dict[str, int]) -> native.Library:
+        return native.compile_or_load((*_request(name), "quick"), [name], lambda: _ir(name, quick=True), opt=0, symbols=symbols)
+
+    return QuickFunction(name, load, _optimised).address
 
 
 @cache
-def _library(name: str) -> native.Library:
-    return native.compile_or_load(("support", name), [name], lambda: _ir(name), opt=2)
+def _optimised(name: str) -> int:
+    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, symbols=SYMBOLS).address(name)
 
 
-def _ir(name: str) -> str:
+def _request(name: str) -> tuple[str, str]:
+    return "support", name
+
+
+def _ir(name: str, quick: bool = False) -> str:
     module = Module()
     first, *rest = name.split("_")
     emit: Emit = _EMIT.get(first, lambda module, name, rest: emit_move(module, name))
     emit(module, name, rest)
+    if quick:
+        add_counting(module, name)
     return module.text()
 
 
+_OPTIMISED = ("dispatch", "lanes")
+"""What is optimised at once: the loop around all regions, and arithmetic in vector registers."""
 Emit = Callable[[Module, str, list[str]], None]
 _EMIT: dict[str, Emit] = {
     "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),
-    "dispatch": lambda module, name, rest: emit_dispatch(module),
+    "dispatch": lambda module, name, rest: _emit_dispatch(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),
         lambda module, name, rest: emit_lanes(module, name.split("_")[0], rest),
@@ -87,9 +105,14 @@ _EMIT: dict[str, Emit] = {
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""
 
 
-def emit_dispatch(module: Module) -> None:
-    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`."""
+def _emit_dispatch(module: Module) -> None:
+    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`.
+
+    `COMPILE` means that there is no region, or that quick functions are to be optimised.
+    """
     c, (context, table) = module.define("i32 dispatch(ptr context, ptr table)")
+    with c.when(emit_is_called_often(c)):
+        c.ret(COMPILE)
     head, known, missing, done = (c.label() for _ in range(4))
     c.jump(head)
     c.begin(head)

@@ -4,6 +4,6 @@ Needs the package ``nvidia-cutlass-dsl``: ``pip install 'ptxlab[cute]'``.
 """
 
 from ptxlab.interop.cute._compile import Compiled, compile
-from ptxlab.interop.cute.scripts import device
+from ptxlab.interop.cute.process import device
 
 __all__ = ["Compiled", "compile", "device"]

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +16,10 @@ from ptxlab.cuda.building import build
 from ptxlab.cuda.calls import host_call
 from ptxlab.diagnostics import Place, PtxlabError
 from ptxlab.interop import _bindings_runtime
-from ptxlab.interop.cute._arguments import example, is_tensor, on_device
-from ptxlab.interop.cute._kept import LIBRARY, KeptPtx
-from ptxlab.interop.optional_packages import missing
+from ptxlab.interop._host_memory import reached_memory, registered
+from ptxlab.interop.cute._arguments import example, is_tensor, passed
+from ptxlab.interop.cute._kept import LIBRARY, kept_folder
+from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.interop.session import replace_attribute
 from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, loads
 from ptxlab.machine.launch.options import LaunchOptions, refuse
@@ -32,7 +30,7 @@ __all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass"]
 
 def cutlass() -> Any:
     """Import CuTe DSL, whose questions to the CUDA runtime the driver answers; an error says what to install."""
-    _bindings_runtime.install_on_import()
+    after_import(_bindings_runtime.MODULE, _bindings_runtime.install)
     try:
         import_module("cutlass.cute")
     except ImportError as error:
@@ -41,43 +39,23 @@ def cutlass() -> Any:
     return import_module("cutlass")
 
 
-def _dsl() -> Any:
-    return cutlass().cutlass_dsl.CuTeDSL._get_dsl()
-
-
 @contextmanager
-def compiling_for(target: str) -> Iterator[Path]:
-    """Make CuTe DSL compile for ``target``, keep PTX and machine code in a folder, and call the driver, in a ``with`` statement."""
+def compiling_for(target: str) -> Iterator[None]:
+    """Make CuTe DSL compile for ``target``, keep PTX for the driver, and call the driver, in a ``with`` statement."""
     known = cutlass().base_dsl.Arch.__members__
     if target not in known:
         names = ", ".join(name for name in known if name[-1] in "af")
         raise refuse("I102", f"CuTe DSL does not compile for {target}", fix=f"targets are {names}")
-    settings, compiler = _dsl().envar, _dsl().compiler_provider
-    store = cuda.install().bridge.store
-    with TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        kept = KeptPtx(folder)
-        for owner, attribute, value in (
-            (settings, "arch", target),
-            (settings, "keep_ptx", True),
-            (settings, "keep_cubin", True),
-            (settings, "no_cache", True),
-            (settings, "lineinfo", True),
-            (settings, "dump_dir", name),
-            (compiler, "execution_engine", SimpleNamespace(ExecutionEngine=_engine)),
-        ):
-            replace_attribute(stack, owner, attribute, value)
-        store.finders.append(kept.find)
+    dsl = cutlass().cutlass_dsl.CuTeDSL._get_dsl()
+    kept = {"keep_ptx": True, "keep_cubin": True, "dump_dir": str(kept_folder()), "no_cache": True}
+    with ExitStack() as stack:
+        for name, value in {**kept, "arch": target, "lineinfo": True, "shared_libs": str(build(LIBRARY))}.items():
+            replace_attribute(stack, dsl.envar, name, value)
+        replace_attribute(stack, dsl.compiler_provider, "execution_engine", SimpleNamespace(ExecutionEngine=_engine))
         try:
-            yield folder
+            yield
         except Exception as error:
             raise _refusal(error) from None
-        finally:
-            store.finders.remove(kept.find)
-            for cubin in folder.glob("*.cubin"):
-                text = kept.find(sha256(cubin.read_bytes()).hexdigest())
-                if text is not None:
-                    store.add(cubin.read_bytes(), text)
 
 
 def _refusal(error: BaseException) -> BaseException:
@@ -88,11 +66,11 @@ def _refusal(error: BaseException) -> BaseException:
     return cause or error
 
 
-def _engine(module: Any, opt_level: int = 2, shared_libs: Sequence[str] = ()) -> Any:
-    """CuTe DSL's engine for host code, whose CUDA functions are those of `LIBRARY`."""
-    check_functions(_cuda_functions(module))
-    engine: Any = import_module("cutlass._mlir.execution_engine").ExecutionEngine
-    return engine(module, opt_level=opt_level, shared_libs=[str(build(LIBRARY))])
+def _engine(module: Any, *arguments: Any, **options: Any) -> Any:
+    """CuTe DSL's engine for host code, which may call the CUDA functions of `LIBRARY`."""
+    functions = [op for op in module.body.operations if op.operation.name == "llvm.func" and not len(op.regions[0].blocks)]
+    check_functions(name for op in functions if (name := str(op.attributes["sym_name"].value)).startswith("_cu"))
+    return import_module("cutlass._mlir.execution_engine").ExecutionEngine(module, *arguments, **options)
 
 
 def check_functions(names: Iterable[str]) -> None:
@@ -103,13 +81,6 @@ def check_functions(names: Iterable[str]) -> None:
         if not hasattr(library, name):
             what = f"the host function calls {name.lstrip('_')}, which ptxlab does not have"
             raise refuse("I105", what, fix="do that outside the host function")
-
-
-def _cuda_functions(module: Any) -> list[str]:
-    """The CUDA functions that a module declares."""
-    functions = [op for op in module.body.operations if op.operation.name == "llvm.func" and not len(op.regions[0].blocks)]
-    names = [str(op.attributes["sym_name"].value) for op in functions]
-    return [name for name in names if name.startswith("_cu")]
 
 
 class Compiled:
@@ -156,33 +127,29 @@ class Compiled:
         options["trace"] = tracing(options.get("trace"))
         driver = cuda.install()
         driver.adopt(target)
-        with on_device(self._named(args), driver, target) as (passed, arrays):
-            for name, value in passed.items():
-                self._check_form(name, value)
-            result = self._run(driver, target, tuple(passed.values()), options)
-            if result.replay is not None:
-                result.replay = replace(result.replay, arrays=tuple(arrays))
-        return result
-
-    def _run(self, driver: cuda.Driver, device: Device, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Result:
-        """Call the host function, and combine the results of its launches."""
         results: list[Result] = []
 
-        def launch(kernel: Kernel, site: Place | None, **shape: Any) -> Result:
+        def run(kernel: Kernel, site: Place | None, **shape: Any) -> Result:
             results.append(kernel.launch(**shape, **options))
             if not results[-1].ok:
                 raise KernelError(*results[-1].diagnostics)
             return results[-1]
 
+        taken, memory, arrays = passed(self._named(args), target)
+        for name, value in taken.items():
+            self._check_form(name, value)
         try:
-            with host_call(driver, device, launch):
-                self.function(*arguments)
+            with host_call(driver, target, run), registered(driver, reached_memory(memory)):
+                self.function(*taken.values())
         except PtxlabError:
             if not results or results[-1].ok:
                 raise
         except Exception as error:
             raise refuse("I106", f"the host function ended with {type(error).__name__}: {_message(error)}") from error
-        return Result.of_several(results)
+        result = Result.of_several(results)
+        if result.replay is not None:
+            result.replay = replace(result.replay, arrays=tuple(arrays))
+        return result
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The arguments by the names of their parameters."""
@@ -247,13 +214,12 @@ def compile(function: Any, *args: Any, target: str = "sm_100a", options: str = "
     >>> compiled.launch(A, B, C, policy="lazy").ok                                      # doctest: +SKIP
     True
     """
-    with compiling_for(target) as folder:
+    with compiling_for(target):
         examples = [example(value, str(position)) for position, value in enumerate(args)]
         made = cutlass().cute.compile(function, *examples, **({"options": options} if options else {}))
-        text = next(folder.glob("*.ptx"), None)
-        if text is None:
-            raise refuse("I107", "CuTe DSL has written no PTX for the host function", fix="launch a kernel in it")
-        ptx = text.read_text()
+    if not made.has_gpu_module:
+        raise refuse("I107", "CuTe DSL has written no PTX for the host function", fix="launch a kernel in it")
+    cuda.install().bridge.store.add(made.__cubin__, made.__ptx__)
     made.execution_args._full_arg_check = True  # a number that is none is refused, and not taken for no argument
     names = [name for name in made.execution_args.original_signature.parameters if name != "self"]
-    return Compiled(made, ptx, dict(zip(names, examples, strict=False)))
+    return Compiled(made, made.__ptx__, dict(zip(names, examples, strict=False)))

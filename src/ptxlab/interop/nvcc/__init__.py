@@ -1,7 +1,6 @@
 """CUDA C++: kernels compiled to PTX, and host code whose CUDA calls go to a simulated device. Needs nvcc and a host compiler."""
 
-from ptxlab.interop.nvcc._assembler import assembled, find_ptxas
-from ptxlab.interop.nvcc._build import NvccError, compile, find_nvcc, ptx
+from ptxlab.interop.nvcc._build import NvccError, assembled, compile, find_nvcc, find_ptxas, ptx
 from ptxlab.interop.nvcc._host import Host, Launch, host
 
 __all__ = ["Host", "Launch", "NvccError", "assembled", "compile", "find_nvcc", "find_ptxas", "host", "ptx"]

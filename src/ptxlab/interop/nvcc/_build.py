@@ -1,4 +1,4 @@
-"""Compile CUDA C++ with nvcc: what it makes is kept on disk, its error messages become diagnostics."""
+"""Compile CUDA C++ with nvcc: what it makes is kept on disk, its error messages become diagnostics. And ask its assembler, ptxas."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.interop.optional_packages import package_folders
 from ptxlab.machine import Module, loads
 from ptxlab.native import DiskCache, cache_directory
+from ptxlab.profile import Assembled
 
-__all__ = ["NvccError", "Options", "PathText", "Source", "arguments", "built", "compile", "find_nvcc", "ptx", "release", "source_file"]
+__all__ = ["NvccError", "Options", "PathText", "arguments", "assembled", "built", "compile", "find_nvcc", "find_ptxas", "ptx", "release"]
 
 PathText = str | os.PathLike[str]
 
@@ -30,20 +30,15 @@ _EDG = re.compile(r"(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(
 _GCC = re.compile(r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)")
 _TOOL = re.compile(r"(?:nvcc (?:fatal|error) *|ptxas .+; error *|[\w+-]+: (?:fatal )?error): (?P<message>.+)")
 _RELEASE = re.compile(r"release (\d+)")
+_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
+_SPILLS = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
 _NO_HOST_COMPILER = "Failed to preprocess host compiler properties"
 _MOST_ERRORS, _LAST_LINES = 20, 6
 
 
 class NvccError(PtxlabError):
     """CUDA C++ that cannot be compiled or called; the diagnostics carry the compiler's messages with their places."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file to compile, and the name under which messages show it."""
-
-    path: Path
-    name: str
 
 
 def find_nvcc() -> Path:
@@ -54,11 +49,8 @@ def find_nvcc() -> Path:
     NvccError
         I201 if there is none, with what to install
     """
-    roots = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"))
-    spec = find_spec("nvidia")
-    folders = spec.submodule_search_locations if spec is not None else None
-    packaged = sorted((path for folder in folders or () for path in Path(folder).glob("cu*/bin/nvcc")), reverse=True)
-    named = [Path(root, "bin", "nvcc") for root in roots if root]
+    named = [Path(root, "bin", "nvcc") for root in map(os.environ.get, ("CUDA_HOME", "CUDA_PATH")) if root]
+    packaged = sorted((path for folder in package_folders("nvidia") for path in folder.glob("cu*/bin/nvcc")), reverse=True)
     found = next((path for path in (*named, *packaged) if path.is_file() and os.access(path, os.X_OK)), shutil.which("nvcc"))
     if found is None:
         raise NvccError(diagnose("I201", f"nvcc is not installed: {_INSTALL}"))
@@ -74,27 +66,8 @@ def release() -> int:
 
 
 @contextmanager
-def source_file(path: PathText, text: str | None) -> Iterator[Source]:
-    """The file to compile, which lasts until the block ends; a given text is put into one."""
-    name = os.fspath(path)
-    if text is None:
-        if not Path(path).is_file():
-            raise NvccError(diagnose("A313", f"cannot read {name}: there is no such file"))
-        yield Source(Path(path), name)
-        return
-    cache = cache_directory()
-    with tempfile.TemporaryDirectory() as temporary:
-        # The same text comes under the same path again, so that what was made of it is found.
-        folder = Path(temporary) if cache is None else cache / "nvcc" / "texts" / hashlib.sha256(text.encode()).hexdigest()
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / Path(path).name
-        file.write_text(text)
-        yield Source(file, name)
-
-
-@contextmanager
-def built(source: Source, suffix: str, arguments: Sequence[str]) -> Iterator[Path]:
-    """The file that nvcc makes of a source file; it lasts until the block ends.
+def built(path: PathText, text: str | None, suffix: str, arguments: Sequence[str]) -> Iterator[Path]:
+    """The file that nvcc makes of a source file, or of a text, which only has the file's name; it lasts until the block ends.
 
     A kept file is taken if the source and every file that it included are unchanged.
 
@@ -103,19 +76,26 @@ def built(source: Source, suffix: str, arguments: Sequence[str]) -> Iterator[Pat
     NvccError
         I201 to I203
     """
-    nvcc = find_nvcc()
-    status = nvcc.resolve().stat()
-    compiler = (str(nvcc), status.st_size, status.st_mtime_ns)
-    key = _ARTEFACTS.key(compiler, str(source.path.absolute()), suffix, *arguments)
+    source, cache = Path(path), cache_directory()
     with tempfile.TemporaryDirectory() as temporary:
-        artefact = Path(temporary, f"out{suffix}")
-        kept = _kept(key)
-        if kept is None:
-            _compile(nvcc, source, arguments, artefact)
-            files = json.dumps({path: _digest(Path(path)) for path in _included(artefact)}).encode()
-            _ARTEFACTS.write(key, files + b"\n" + artefact.read_bytes())
-        else:
+        if text is not None:
+            # The same text comes under the same path again, so that what was made of it is found.
+            folder = Path(temporary) if cache is None else cache / "nvcc" / "texts" / hashlib.sha256(text.encode()).hexdigest()
+            folder.mkdir(parents=True, exist_ok=True)
+            source = folder / source.name
+            source.write_text(text)
+        elif not source.is_file():
+            raise NvccError(diagnose("A313", f"cannot read {source}: there is no such file"))
+        nvcc, artefact = find_nvcc(), Path(temporary, f"out{suffix}")
+        status = nvcc.resolve().stat()
+        key = _ARTEFACTS.key(str(nvcc), status.st_size, status.st_mtime_ns, str(source.absolute()), suffix, *arguments)
+        files, _, kept = (_ARTEFACTS.read(key) or b"").partition(b"\n")
+        if files and all(_digest(file) == digest for file, digest in json.loads(files).items()):
             artefact.write_bytes(kept)
+        else:
+            _compile(nvcc, source, os.fspath(path), arguments, artefact)
+            digests = {file: _digest(file) for file in _included(artefact)}
+            _ARTEFACTS.write(key, json.dumps(digests).encode() + b"\n" + artefact.read_bytes())
         yield artefact
 
 
@@ -123,16 +103,9 @@ _ARTEFACTS = DiskCache("nvcc", ".out", version=lambda: b"1")
 """What nvcc has made: one line of JSON with the digests of the files that it read, then the file."""
 
 
-def _kept(key: str) -> bytes | None:
-    """Return the artefact that is kept under a key, if the files that it was made of are unchanged."""
-    files, _, artefact = (_ARTEFACTS.read(key) or b"").partition(b"\n")
-    unchanged = files and all(_digest(Path(path)) == digest for path, digest in json.loads(files).items())
-    return artefact if unchanged else None
-
-
-def _digest(path: Path) -> str:
+def _digest(file: str) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
     except OSError:
         return ""
 
@@ -144,33 +117,31 @@ def _included(artefact: Path) -> list[str]:
     return [word.replace("\0", " ") for word in words]
 
 
-def _compile(nvcc: Path, source: Source, arguments: Sequence[str], out: Path) -> None:
-    command = [str(nvcc), *arguments, "-MD", "-MF", str(out.with_suffix(".d")), "-o", str(out), str(source.path)]
+def _compile(nvcc: Path, source: Path, shown: str, arguments: Sequence[str], out: Path) -> None:
+    command = [str(nvcc), *arguments, "-MD", "-MF", str(out.with_suffix(".d")), "-o", str(out), str(source)]
     try:
         run = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     except OSError as error:
         raise NvccError(diagnose("I203", f"cannot run {nvcc}: {error.strerror or error}")) from None
     if run.returncode or not out.exists():
-        raise NvccError(*_diagnostics(run.stderr + run.stdout, source))
+        raise NvccError(*_diagnostics(run.stderr + run.stdout, source, shown))
 
 
-def _diagnostics(output: str, source: Source) -> list[Diagnostic]:
-    """The errors among the compiler's messages, each with its place."""
+def _diagnostics(output: str, source: Path, shown: str) -> list[Diagnostic]:
+    """The errors among the compiler's messages, each with its place; messages show the source by a name of its own."""
+    lines = output.strip().splitlines() or ["nvcc failed without a message"]
     if _NO_HOST_COMPILER in output:
-        text = output.strip().splitlines()[0]
-        return [diagnose("I203", f"nvcc finds no host compiler: {text}", fix="install g++, or name one with flags=['-ccbin', PATH]")]
+        fix = "install g++, or name one with flags=['-ccbin', PATH]"
+        return [diagnose("I203", f"nvcc finds no host compiler: {lines[0]}", fix=fix)]
     found = []
-    for line in output.splitlines():
-        match = _EDG.match(line) or _GCC.match(line)
-        if match is not None:
-            file, number, column = match["file"], int(match["line"]), int(match.groupdict().get("column") or 1)
-            place = Place(source.name if file == str(source.path) else file, number, column)
-            found.append(diagnose("I202", match["message"]).at(place, _line(file, number)))
+    for match in filter(None, (_EDG.match(line) or _GCC.match(line) for line in lines)):
+        file, number, column = match["file"], int(match["line"]), int(match.groupdict().get("column") or 1)
+        place = Place(shown if file == str(source) else file, number, column)
+        found.append(diagnose("I202", match["message"]).at(place, _line(file, number)))
     if not found:
-        lines = output.strip().splitlines() or ["nvcc failed without a message"]
         message = next((m["message"] for m in map(_TOOL.match, lines) if m), lines[-1])
         details = [("output", "\n".join(lines[-_LAST_LINES:]))] if len(lines) > 1 else []
-        found = [diagnose("I202", message, details=details).at(Place(source.name, 0, 0))]
+        found = [diagnose("I202", message, details=details).at(Place(shown, 0, 0))]
     return found[:_MOST_ERRORS]
 
 
@@ -222,7 +193,7 @@ def compile(path: PathText, *, text: str | None = None, arch: str = "sm_100a", *
 def ptx(path: PathText, *, text: str | None = None, arch: str = "sm_100a", **options: Unpack[Options]) -> str:
     """Compile the kernels of a CUDA C++ file to PTX text; the parameters are those of `compile`."""
     given = ["-ptx", "-arch", arch, *arguments(**options)]
-    with source_file(path, text) as source, built(source, ".ptx", given) as artefact:
+    with built(path, text, ".ptx", given) as artefact:
         return artefact.read_text(errors="replace")
 
 
@@ -239,3 +210,32 @@ def arguments(
     found += [f"-I{os.fspath(folder)}" for folder in include]
     found += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in (define or {}).items()]
     return found + list(flags)
+
+
+def find_ptxas() -> Path | None:
+    """The assembler beside nvcc, else that of ``$PATH``; None if there is none."""
+    with suppress(NvccError):
+        beside = find_nvcc().resolve().parent / "ptxas"
+        if os.access(beside, os.X_OK):
+            return beside
+    found = shutil.which("ptxas")
+    return None if found is None else Path(found)
+
+
+def assembled(text: str, target: str, kernel: str) -> Assembled | None:
+    """What ptxas says of a kernel; None if it is not installed, or cannot assemble the text."""
+    ptxas = find_ptxas()
+    if ptxas is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="ptxlab-") as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(text)
+        command = [str(ptxas), "--verbose", "--gpu-name", target, str(source), "--output-file", str(Path(folder, "kernel.cubin"))]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    parts = _ENTRY.split(answer.stderr + answer.stdout)
+    said = dict(zip(parts[1::2], parts[2::2], strict=True)).get(kernel, "")
+    registers, spills = _REGISTERS.search(said), _SPILLS.search(said)
+    if answer.returncode or registers is None:
+        return None
+    sizes = (0, 0, 0) if spills is None else (int(spills["stores"]), int(spills["loads"]), int(spills["stack"]))
+    return Assembled(int(registers["registers"]), *sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,10 +15,10 @@ from ptxlab.cuda.building import build
 from ptxlab.cuda.calls import host_call
 from ptxlab.cuda.libraries import runtime_of
 from ptxlab.diagnostics import Place, diagnose
-from ptxlab.interop.nvcc._build import NvccError, Options, PathText, arguments, built, release, source_file
+from ptxlab.interop.nvcc._build import NvccError, Options, PathText, arguments, built, release
 from ptxlab.machine import Buffer, Device, Kernel, KernelError, Module, Result
 
-__all__ = ["Host", "HostFunction", "Launch", "host"]
+__all__ = ["Host", "Launch", "host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +60,21 @@ class Host:
         cuda.install().adopt(device)
         self._device = device
 
-    def __getitem__(self, name: str) -> HostFunction:
+    def __getitem__(self, name: str) -> Callable[..., int]:
+        """The function with a name, whose result is an ``int``; what is found in its launches is raised as `KernelError`.
+
+        Its arguments are whole numbers for integers of any size, floats for ``double``, text and bytes for ``const char *``, arrays for
+        pointers to host memory, device buffers for pointers to device memory, None for null, and values of ctypes.
+        """
         try:
             function = self._library[name]
         except AttributeError:
             found = diagnose("I212", f"the host code has no function named {name!r}", fix='declare it extern "C"')
             raise NvccError(found) from None
-        return HostFunction(name, function, self)
+        return lambda *values: self.call(function, [_argument(value, f"argument {i} of {name}") for i, value in enumerate(values)])
 
     def call(self, function: Any, arguments: list[Any]) -> int:
-        """Call a function of the library; what is found in its launches is raised as `KernelError`."""
+        """Call a function of the library with values of ctypes."""
         with host_call(cuda.install(), self.device, self._launch) as call:
             self._runtime.cudaGetLastError()  # that of an earlier call
             try:
@@ -85,38 +91,21 @@ class Host:
         return result
 
 
-class HostFunction:
-    """A function of the host code.
-
-    Arguments: whole numbers for integers of any size, floats for ``double``, text and bytes for ``const char *``, arrays for pointers to
-    host memory, device buffers for pointers to device memory, None for null, and values of ctypes. The result is an ``int``.
-    """
-
-    def __init__(self, name: str, function: Any, host: Host) -> None:
-        self.name = name
-        self._function = function
-        self._host = host
-
-    def __call__(self, *args: Any) -> int:
-        """Call it; what is found in its launches is raised as `KernelError`."""
-        return self._host.call(self._function, [_argument(value, f"argument {i} of {self.name}") for i, value in enumerate(args)])
-
-
 def _argument(value: Any, label: str) -> Any:
     if isinstance(value, Buffer):
         return ctypes.c_void_p(value.address)
     if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
             raise NvccError(diagnose("I213", f"{label}: the array is not contiguous", fix="pass np.ascontiguousarray(...)"))
-        return ctypes.c_void_p(value.ctypes.data)
+        return value.ctypes
     if isinstance(value, (int, np.integer)):
         if not -(1 << 63) <= value < 1 << 64:
             raise NvccError(diagnose("I213", f"{label}: {value} does not fit 64 bits"))
-        return ctypes.c_uint64(int(value) & (1 << 64) - 1)
+        return ctypes.c_uint64(int(value))
     if isinstance(value, (float, np.floating)):
         return ctypes.c_double(float(value))
     if isinstance(value, str):
-        return ctypes.c_char_p(value.encode())
+        return value.encode()
     if value is None or isinstance(value, (bytes, ctypes._SimpleCData, ctypes.Structure, ctypes.Array)):
         return value
     raise NvccError(diagnose("I213", f"{label}: a {type(value).__name__} cannot be passed to a host function"))
@@ -149,18 +138,13 @@ def host(
     given += arguments(**without_lines | options)
     cuda.install()
     runtime = ctypes.CDLL(str(build(runtime_of(release()))), ctypes.RTLD_GLOBAL)
-    with source_file(path, text) as source, built(source, ".so", given) as library:
-        loaded = _load(library, Path(path).name)
+    with built(path, text, ".so", given) as library:
+        try:
+            loaded = ctypes.CDLL(str(library))
+        except OSError as error:
+            _, _, missing = str(error).partition("undefined symbol: ")
+            code, why = ("I211", f"calls {missing}, which ptxlab does not have") if missing else ("I203", f"cannot be loaded: {error}")
+            raise NvccError(diagnose(code, f"the host code of {Path(path).name} {why}")) from None
     found = device if device is not None else Device(arch)
     found.target = found.target or arch
     return Host(loaded, runtime, found)
-
-
-def _load(library: Path, name: str) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(str(library))
-    except OSError as error:
-        _, _, missing = str(error).partition("undefined symbol: ")
-        if not missing:
-            raise NvccError(diagnose("I203", f"the host code of {name} cannot be loaded: {error}")) from None
-        raise NvccError(diagnose("I211", f"the host code of {name} calls {missing}, which ptxlab does not have")) from None

@@ -1,4 +1,4 @@
-"""What changes in Triton while its kernels run in ptxlab: arguments may be arrays and tensors of the host, and times mean nothing."""
+"""What changes in Triton while its kernels run in ptxlab: arguments may be arrays of the host, and kernels may call ``breakpoint()``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.backends.nvidia.driver import CudaLauncher
+from triton.compiler.code_generator import CodeGenerator
+from triton.language import core
 from triton.runtime.jit import JITFunction
 
+from ptxlab.debug import BREAKPOINT
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.interop._host_memory import HostArray
-from ptxlab.interop.session import replace_attribute
+from ptxlab.interop.session import current, replace_attribute
 from ptxlab.interop.triton._benchmark import change_measurements
-from ptxlab.interop.triton._breakpoints import change_breakpoints
 from ptxlab.machine.launch.options import refuse
 
 __all__ = ["Named", "change"]
@@ -35,12 +37,20 @@ Else Triton's cache would return the PTX of an equal kernel in another file, wit
 def change(stack: ExitStack, around: Callable[[Named, Callable[[], None]], None]) -> None:
     """Change Triton until the stack is closed; ``around`` is called with the arguments of each launch, and with what launches."""
     change_measurements(stack)
-    change_breakpoints(stack)
+    known: dict[str, Any] = CodeGenerator.builtin_namespace
+    replace_attribute(stack, CodeGenerator, "builtin_namespace", known | {"breakpoint": core.builtin(_stop)})
     digest = CUDABackend.hash
     replace_attribute(stack, CUDABackend, "hash", lambda self: f"ptxlab-{digest(self)}-{_source_file.get()}")
     replace_attribute(stack, JITFunction, "run", _with_arrays(JITFunction.run))
     replace_attribute(stack, CudaLauncher, "__init__", _with_signature(CudaLauncher.__init__))
     replace_attribute(stack, CudaLauncher, "__call__", _surrounded(CudaLauncher.__call__, around))
+
+
+def _stop(_semantic: Any = None) -> None:
+    """What ``breakpoint()`` becomes: an instruction at which the debugger stops, and the result that Triton wants."""
+    if current().debugger is None:
+        raise refuse("I310", "a kernel calls breakpoint(), and no debugger is there", fix="run the script under `ptxlab exec`")
+    core.inline_asm_elementwise(f"{BREAKPOINT}; mov.b32 $0, 0;", "=r", [], dtype=core.int32, is_pure=False, pack=1, _semantic=_semantic)
 
 
 def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:

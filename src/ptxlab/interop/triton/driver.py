@@ -11,12 +11,11 @@ from unittest.mock import patch
 from triton.backends.nvidia import driver
 
 from ptxlab import cuda
-from ptxlab.cuda.building import DRIVER, build
 from ptxlab.interop._host_memory import HostArray, call_in_session
 from ptxlab.interop._torch_cuda import FUNCTIONS, product
 from ptxlab.interop.session import require_triton
 from ptxlab.interop.torch import has_cuda_tensors
-from ptxlab.interop.triton.ptxas import library_settings
+from ptxlab.interop.triton.ptxas import driver_settings
 from ptxlab.machine.launch.options import refuse
 
 __all__ = ["LoadedModule", "PtxlabDriver"]
@@ -75,7 +74,7 @@ class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
 
         product()
         cuda.install()
-        with patch.dict(os.environ, library_settings(build(DRIVER))):
+        with patch.dict(os.environ, driver_settings()):
             self.utils = Utils()
         self.launcher_cls = driver.CudaLauncher
         runtime.install()

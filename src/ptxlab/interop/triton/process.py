@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
 
 from ptxlab import cuda
-from ptxlab.cuda.building import DRIVER, build
 from ptxlab.interop._host_memory import HostArray, HostMemory, described_tensor, memory_of, merged, named_tensor, placed, registered
-from ptxlab.interop.optional_packages import after_import, before_import
-from ptxlab.interop.session import current
-from ptxlab.interop.triton.ptxas import cache_settings, library_settings, settings
+from ptxlab.interop.optional_packages import after_import
+from ptxlab.interop.session import FOR_GOOD, current
+from ptxlab.interop.triton.ptxas import process_settings
 
-__all__ = ["install_on_import"]
-
-_for_good = ExitStack()
-
-
-def install_on_import() -> Callable[[], None]:
-    """Prepare the process for a program that may import Triton; returns a function to call at the program's end.
-
-    The import raises `BuildError` if there is no compiler for the driver.
-    """
-    return before_import("triton", _set_up)
+__all__ = ["prepare"]
 
 
 @cache
-def _set_up() -> None:
+def prepare() -> None:
+    """Install the driver, and set the variables of Triton, which a program is about to import."""
     driver = cuda.install()
-    os.environ.update(settings() | cache_settings() | library_settings(build(DRIVER)))
+    os.environ.update(process_settings())
     after_import("triton", partial(_change, driver))
 
 
 def _change(driver: cuda.Driver) -> None:
     from ptxlab.interop.triton._launches import change
 
-    change(_for_good, partial(_queue, driver))
+    change(FOR_GOOD, partial(_queue, driver))
 
 
 def _queue(driver: cuda.Driver, named: list[tuple[str, Any]], launch: Callable[[], None]) -> None:

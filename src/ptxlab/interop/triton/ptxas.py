@@ -13,12 +13,13 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
+from ptxlab.cuda.building import DRIVER, build
+from ptxlab.interop.optional_packages import package_folders
 from ptxlab.native import cache_directory
 
-__all__ = ["cache_settings", "library_settings", "settings"]
+__all__ = ["driver_settings", "process_settings", "settings"]
 
 _ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
 """By the setting: the assembler of Triton's package. It answers which version of PTX Triton may write."""
@@ -57,25 +58,20 @@ def settings(folder: Path | None = None) -> dict[str, str]:
     return {name: str(_program(folder or _folder(), assembler)) for name, assembler in _ASSEMBLERS.items()}
 
 
-def cache_settings() -> dict[str, str]:
-    """Return the variable that gives Triton a cache of its own for PTX."""
-    return {"TRITON_CACHE_DIR": str(_folder() / "cache")}
-
-
-def library_settings(library: Path, folder: Path | None = None) -> dict[str, str]:
-    """Return the variable that names a folder with the driver's library, for the linker too.
-
-    Parameters
-    ----------
-    library : the file ``libcuda.so.1``
-    folder : where the folder is made; default: as for `settings`
-    """
-    place = (folder or _folder()) / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
+def driver_settings() -> dict[str, str]:
+    """Return the variable that names a folder with the driver's library, for the linker too."""
+    library = build(DRIVER)
+    place = _folder() / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
     place.mkdir(parents=True, exist_ok=True)
     for name in ("libcuda.so.1", "libcuda.so"):
         with suppress(FileExistsError):
             (place / name).symlink_to(library)
     return {"TRITON_LIBCUDA_PATH": str(place)}
+
+
+def process_settings() -> dict[str, str]:
+    """Return all variables for a process: Triton has a cache of its own for PTX, too."""
+    return settings() | driver_settings() | {"TRITON_CACHE_DIR": str(_folder() / "cache")}
 
 
 @cache
@@ -100,11 +96,8 @@ def _program(folder: Path, assembler: str) -> Path:
 
 def _version(assembler: str) -> str:
     """What an assembler of Triton's package answers to ``--version``, with a line that keeps cached results apart."""
-    spec = find_spec("triton")
-    places = spec.submodule_search_locations if spec is not None else None
-    program = Path(places[0], "backends", "nvidia", "bin", assembler) if places else None
     answer = _NO_ASSEMBLER
-    if program is not None and program.exists():
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-        answer = done.stdout.strip() or answer
+    for program in (folder / "backends" / "nvidia" / "bin" / assembler for folder in package_folders("triton")):
+        if program.exists():
+            answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip() or answer
     return f"{answer}\nptxlab: the output is PTX"

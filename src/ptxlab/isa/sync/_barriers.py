@@ -28,14 +28,15 @@ def _arrive_at(warp: WarpContext, number: int, count: int, contribution: list[in
 
     Returns the barrier, its generation before the arrival, and whether the arrival completed it.
     """
-    operand = warp.op.operands[number]
+    operands = warp.op.operands
+    operand = operands[number]
     identifier = operand.value & 0xFFFF_FFFF if type(operand) is Const else warp.uniform(number)
     if identifier > 15:
         raise Misuse("B507", f"barrier {identifier}: a CTA has the barriers 0 to 15")
     cta = warp.cta
     barrier = cta.named[identifier]
     threads = warp.mask.bit_count()
-    if count < 0 or isinstance(warp.op.operands[count], Unused):
+    if count < 0 or type(operands[count]) is Unused:
         stated, needed = None, cta.live_threads
     else:
         stated = needed = warp.uniform(count)

@@ -84,6 +84,7 @@ class Plan:
     lanes: int = field(init=False, default=0)
     """How many of the lanes that a warp can access D takes."""
     _scale_factors: tuple[ScaleFactors, ...] = field(init=False, default=())
+    _tensor_a: TensorMatrix | None = field(init=False, default=None)
     d_lane: int = field(init=False, default=0)
     """The first lane of D."""
 
@@ -97,6 +98,7 @@ class Plan:
             self._scale_factors = tuple(fields.scale_factors(name, "scale factors", number) for name, fields, number in (of_a, of_b))
         if self.metadata:
             self._scale_factors += (self.metadata[0].scale_factors("A", "metadata", found.selector),)
+        self._tensor_a = self._matrix_in_tensor_memory()
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
 
@@ -181,13 +183,13 @@ class Plan:
         found: MatrixProduct | None = cta_group.products.get((self, accumulate))
         if found is None:
             accumulator = cta_group.queue, self.column, self.d_lane
-            size, tensor_a = (self.column, self.columns, self.lanes), self._tensor_a()
+            size = self.column, self.columns, self.lanes
             found = cta_group.products[self, accumulate] = MatrixProduct(
-                self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
+                self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, self._tensor_a
             )
         return found
 
-    def _tensor_a(self) -> TensorMatrix | None:
+    def _matrix_in_tensor_memory(self) -> TensorMatrix | None:
         """A, if it is in tensor memory: the lanes of the first unit of each CTA."""
         if not isinstance(self.a, int):
             return None

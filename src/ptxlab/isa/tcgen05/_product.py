@@ -100,22 +100,28 @@ class TensorProduct(Product):
 
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[context.Cta, NDArray[np.intp]], ...]:
         """The bytes of the chunks that hold the row."""
-        unit, row, column = self._unit(line, 0) if operand == "a" else self._unit(0, line)
-        placed = self._plan.a if operand == "a" else self._plan.b
+        placed = {"a": self._plan.a, "b": self._plan.b}.get(operand)
         if not isinstance(placed, Gather):
             return NO_BYTES
         if operand == "a":
+            unit, row, _ = self._unit(line, 0)
             return ((self._group.ctas[unit.cta], placed.bytes_of(row)),)
+        unit, _, column = self._unit(0, line)
         return ((self._group.ctas[unit.holder], placed.bytes_of(self._plan.b_first + unit.first + column)),)
 
-    def held(self, operand: str, line: int) -> HeldLine | None:
-        """The cells of a row of A."""
-        plan = self._plan
-        if operand == "b" or not isinstance(plan.a, int):
-            return None
-        unit, row, _ = self._unit(line, 0)
-        lane = int(np.arange(128)[unit.lanes][row])
-        return HeldLine(self._group.ctas[unit.cta], cells=(lane, slice(plan.a, plan.a + plan.a_columns)))
+    def held(self, operand: str, line: int) -> tuple[HeldLine, ...]:
+        """The cells of a row of A, and of scale factors and metadata, which are in the tensor memory of each CTA that takes them."""
+        plan, ctas = self._plan, self._group.ctas
+        unit, row, _ = self._unit(0, line) if operand in ("b", "scale_b") else self._unit(line, 0)
+        if operand == "a" and isinstance(plan.a, int):
+            return (HeldLine(ctas[unit.cta], cells=(np.arange(128)[unit.lanes][row], np.arange(plan.a, plan.a + plan.a_columns))),)
+        if operand == "metadata" and plan.metadata:
+            return (HeldLine(ctas[unit.cta], cells=plan.metadata[unit.bank].cells(row)),)
+        if operand == "scale_a" and plan.scaling is not None:
+            return (HeldLine(ctas[unit.cta], cells=plan.scaling.a.cells(row)),)
+        if operand == "scale_b" and plan.scaling is not None:
+            return tuple(HeldLine(cta, cells=plan.scaling.b.cells(line)) for cta in ctas)
+        return ()
 
     def read_d(self) -> Codes:
         """The cells of D; an f16 is the lower half."""

@@ -48,6 +48,13 @@ class TensorBitFields:
         found: U8 = (words[self.column + self.place, self.lane] >> self.bit & np.uint32(self.limit)).astype(np.uint8)
         return found
 
+    def cells(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The lanes and the columns of the cells with fields of a row."""
+        found = np.unique(
+            np.stack([self.lane, self.column + np.broadcast_to(self.place, self.lane.shape)])[..., row, :].reshape(2, -1), axis=1
+        )
+        return found[0], found[1]
+
     def scale_factors(self, name: str, kind: str, number: int) -> ScaleFactors:
         """The same for observers."""
         byte = int(self.bit.reshape(-1)[0]) // 8

@@ -88,7 +88,7 @@ class WarpgroupProduct(Product):
 
     def bytes_of(self, operand: str, line: int) -> tuple[tuple[context.Cta, NDArray[np.intp]], ...]:
         """The bytes of the row, unless A is in registers."""
-        placed = self._share.operands.a if operand == "a" else self._share.operands.b
+        placed = {"a": self._share.operands.a, "b": self._share.operands.b}.get(operand)
         return NO_BYTES if placed is None else ((self._cta, placed.bytes_of(line)),)
 
     def read_d(self) -> Codes:

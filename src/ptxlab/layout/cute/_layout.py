@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import reduce
-from html import escape
 from operator import add
 from typing import Any, NoReturn
 
@@ -273,6 +272,8 @@ class ComposedLayout:
 
 def _html(layout: Layout | ComposedLayout, inner: Layout) -> str:
     """The notation; of a layout of integers with one or two modes also offsets, coordinates of the first mode downward."""
+    from html import escape
+
     text = f"<p><code>{escape(str(layout))}</code></p>"
     if inner.symbols or inner.rank > 2:
         return text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,14 @@ class OperandLine:
     mixed : the arrays on several elements of which some of them depend
     writers : who wrote the bytes in shared memory, the registers or the cells of tensor memory from which the product has read it; behind a
         load from shared memory stands who wrote the bytes there
+    beside : by ``"scale factors"`` and ``"sparsity metadata"`` who wrote those of the line in tensor memory
     """
 
     line: int
     inputs: tuple[tuple[InputElement, ...], ...]
     mixed: tuple[str, ...]
     writers: tuple[Writer, ...]
+    beside: dict[str, tuple[Writer, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -43,6 +45,7 @@ class OperandLine:
             "inputs": [[{"array": array, "index": list(index)} for array, index in each] for each in self.inputs],
             "mixed": list(self.mixed),
             "writers": [writer.as_dict() for writer in self.writers],
+            **{name.replace(" ", "_"): {"writers": [writer.as_dict() for writer in found]} for name, found in self.beside.items()},
         }
 
 
@@ -124,7 +127,15 @@ def operand_lines(name: str, lines: Sequence[OperandLine]) -> Iterator[str]:
     if empty and not mixed:
         shown.append(f"{empty} constants" if shown else "constants")
     yield f"{what} {numbers} of {name}: {', '.join(shown) or 'nothing of an array'}"
-    writers = {(w.place.line, w.opcode): w for line in lines for w in line.writers}
+    yield from _brought(writer for line in lines for writer in line.writers)
+    for beside in dict.fromkeys(key for line in lines for key in line.beside):
+        yield f"  its {beside}:"
+        yield from (f"  {line}" for line in _brought(writer for each in lines for writer in each.beside.get(beside, ())))
+
+
+def _brought(found: Iterable[Writer]) -> Iterator[str]:
+    """Each instruction once."""
+    writers = {(writer.place.line, writer.opcode): writer for writer in found}
     for writer in list(writers.values())[:_MOST_WRITERS]:
         first, *rest = str(writer).splitlines()
         yield f"  brought by {first}"

@@ -51,6 +51,7 @@ _PENDING_ROWS = 4096
 _MOST_KEPT = 1 << 28
 """Bytes of device memory that are copied for a second run."""
 _WINDOW = 1 << 32
+_NO_SYMBOLS = np.zeros(1, np.uint64)
 
 
 class Launch:
@@ -114,7 +115,7 @@ class Launch:
         if journal is not None:
             self.allocations, journal.resized = journal.rows, self._count_allocations
         self.symbol_addresses = self._addresses(addresses)
-        self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
+        self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64) if program.symbols else _NO_SYMBOLS
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
         self.register_widths, self.specials = facts.register_widths, facts.specials
         self.special_values = launch_values(self) if self.specials else {}
@@ -324,7 +325,7 @@ class Launch:
         gone = lanes.bit_count()
         cta.live_threads -= gone
         cta.group.live_threads -= gone
-        warp.words[34] = warp.live
+        warp.words[int(Word.LIVE)] = warp.live
         for _, barrier in sorted(cta.named.items()):
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()
@@ -434,6 +435,11 @@ class Launch:
         run_clusters(self)
         self.finish()
 
+    def forget(self) -> None:
+        """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
+        for each in (self.observations, self):
+            vars(each).clear()
+
     def finish(self) -> None:
         """All clusters have ended: report what can be found only now."""
         self.observations.finish()
@@ -497,6 +503,8 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
         where = device, kernel.module.ast, program, executable, options, arguments.packed, addresses
         launch = Launch(*where, trace=trace, journal=journal)
         result = execute(launch, started, replay if options.keep_inputs else None, before if again else None, size)
+        if launch.profiler is None:  # a profile makes its estimate when it is asked for it
+            launch.forget()
         if result.completed:
             arguments.write_back()
             completed = True

@@ -16,10 +16,29 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.result import Writer
     from ptxlab.machine.replay.replay import Replay
 
-__all__ = ["MmaMatrices", "MmaRecord", "MmaRecords", "shortened", "values_of"]
+__all__ = ["OPERANDS", "MmaMatrices", "MmaRecord", "MmaRecords", "Operand", "shortened", "values_of"]
+
+
+class Operand(NamedTuple):
+    """What an operand of a product is called, and the dimension that its rows are: ``"m"`` or ``"n"``."""
+
+    title: str
+    dimension: str
+
+
+OPERANDS = {
+    "a": Operand("A", "m"),
+    "b": Operand("B", "n"),
+    "scale_a": Operand("scale factors of A", "m"),
+    "scale_b": Operand("scale factors of B", "n"),
+    "metadata": Operand("sparsity metadata", "m"),
+}
+"""What a product takes, beside D."""
 
 _MOST_LINES = 60
 """Records that a table shows."""
+_MOST_WRITERS = 24
+"""Writers that stand below a table."""
 _MOST_CHARACTERS = 160
 """Of a line of the PTX."""
 
@@ -69,7 +88,8 @@ class MmaRecord:
     first : the number of the product with which the sum in D begins
     facts : descriptors and addresses, each with its fields
     d_place : where element (0, 0) of D is
-    writers : by ``"a"`` and ``"b"`` who wrote the elements of A and of B, each instruction once for each warp; empty unless asked for
+    writers : by ``"a"``, ``"b"``, ``"scale_a"``, ``"scale_b"`` and ``"metadata"`` who wrote the elements of A and of B, and the scale
+        factors and sparsity metadata in tensor memory, each instruction once for each warp; empty unless asked for
 
     Examples
     --------
@@ -130,7 +150,7 @@ class MmaRecord:
         for operand, found in self.writers.items():
             for writer in found:
                 first, *rest = str(writer).splitlines()
-                lines += [f"  {operand.upper()} written by {first}", *(f"  {line}" for line in rest)]
+                lines += [f"  {OPERANDS[operand].title} written by {first}", *(f"  {line}" for line in rest)]
         return "\n".join([*lines, f"  D[0, 0]: {self.d_place}"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -209,7 +229,21 @@ class MmaRecords(Sequence[MmaRecord]):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         more = len(self.records) - _MOST_LINES
-        return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+        return "\n".join([*lines, *([f"and {more} more"] if more > 0 else []), *self._writers()])
+
+    def _writers(self) -> Iterator[str]:
+        """Each writer of operands once, with the products that have taken what it has written."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for record in self.records[:_MOST_LINES]:
+            for operand, found in record.writers.items():
+                for writer in found:
+                    groups.setdefault((operand, str(writer)), []).append(record.number)
+        for (operand, text), numbers in list(groups.items())[:_MOST_WRITERS]:
+            first, *rest = text.splitlines()
+            yield f"{OPERANDS[operand].title} of product{'s' * (len(numbers) > 1)} {', '.join(ranges(numbers))} written by {first}"
+            yield from (f"  {line}" for line in rest)
+        if len(groups) > _MOST_WRITERS:
+            yield f"and {len(groups) - _MOST_WRITERS} more writers"
 
     def as_dict(self) -> list[dict[str, Any]]:
         """Plain values for JSON."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -265,10 +265,8 @@ class LaunchOptions:
 
     def keywords(self) -> dict[str, Any]:
         """Return the options as keyword arguments of `Kernel.launch`."""
-        return {name: getattr(self, name) for name in _names()}
+        return dict(self._keywords)
 
-
-@cache
-def _names() -> tuple[str, ...]:
-    """The names of the options of a launch."""
-    return tuple(f.name for f in fields(LaunchOptions))
+    @cached_property
+    def _keywords(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(LaunchOptions)}

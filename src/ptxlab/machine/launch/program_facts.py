@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.context import Wait
-from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer
-from ptxlab.isa.native_ops import Atomic, LaneAccess
+from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer, Unit
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["ProgramFacts", "depends_on_schedule", "facts_of", "may_poll", "only_computes", "uses_tensor_memory"]
+__all__ = [
+    "ProgramFacts",
+    "copies_words",
+    "depends_on_schedule",
+    "facts_of",
+    "may_poll",
+    "multiplies",
+    "only_computes",
+    "uses_tensor_memory",
+]
 
 T = TypeVar("T")
 
@@ -103,6 +112,23 @@ def uses_tensor_memory(program: Program) -> bool:
 def only_computes(program: Program) -> bool:
     """Whether no instruction accesses memory or has an effect on other threads, and no register may have undefined bits."""
     return not program.tracked and all(op.effects is None for op in program.ops)
+
+
+def multiplies(program: Program) -> bool:
+    """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
+    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
+    if program.loaded.matrices or program.loaded.cells or program.loaded.results:
+        return True
+    products = any(e.unit in (Unit.TENSOR_CORE, Unit.WARPGROUP) for e in effects)
+    return products and (any(e.tensor_map for e in effects) or copies_words(program))
+
+
+def copies_words(program: Program) -> bool:
+    """Whether a kernel copies to shared memory without tensor maps: by threads, word by word, or contiguous bytes."""
+    if program.loaded.stores or any(isinstance(native, CopyAsync) for native in program.natives.values()):
+        return True
+    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
+    return any(e.unit is Unit.TMA and e.writes & Space.SHARED and not e.tensor_map for e in effects)
 
 
 def depends_on_schedule(program: Program) -> bool:

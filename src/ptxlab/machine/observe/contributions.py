@@ -20,7 +20,7 @@ from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const
 from ptxlab.layout import fragment
 from ptxlab.machine.launch.contributions import Contribution, InputElement, OperandLine
-from ptxlab.machine.launch.mma_records import MmaRecord
+from ptxlab.machine.launch.mma_records import OPERANDS, MmaRecord
 from ptxlab.machine.launch.result import Provenance, Writer
 from ptxlab.machine.observe.mmas import ExecutedProduct, MmaLog, record_of
 from ptxlab.machine.observe.operand_writers import operand_writers
@@ -40,6 +40,8 @@ Codes = NDArray[Any]
 Mask = NDArray[np.bool_]
 Ctaid = tuple[int, int, int]
 
+_BESIDE = {"a": (("scale_a", "scale factors"), ("metadata", "sparsity metadata")), "b": (("scale_b", "scale factors"),)}
+"""What a product takes beside a row of A and a column of B, and what it is called there."""
 _MOST_SUMS = 64
 """Sums that are tried one by one if an element depends on several."""
 
@@ -224,13 +226,20 @@ class _Traced:
     def contributions(self) -> Iterator[Contribution]:
         """The products, in order."""
         inputs, mixed = self._inputs()
-        wanted = {number: {operand: [self._line(operand)] for operand in "ab"} for number in self.sum.members}
+        wanted = {
+            number: {name: [self.m if operand.dimension == "m" else self.n] for name, operand in OPERANDS.items()}
+            for number in self.sum.members
+        }
         writers = operand_writers(self._observe, wanted)
         for number in self.sum.members:
             taken = self.taken[number]
             lines = {
                 o: OperandLine(
-                    self._line(o), tuple(map(tuple, inputs[number, o])), tuple(sorted(mixed[number, o])), writers.get((number, o), ())
+                    self._line(o),
+                    tuple(map(tuple, inputs[number, o])),
+                    tuple(sorted(mixed[number, o])),
+                    writers.get((number, o), ()),
+                    {title: writers[number, name] for name, title in _BESIDE[o] if (number, name) in writers},
                 )
                 for o in "ab"
             }

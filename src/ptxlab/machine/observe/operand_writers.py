@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.tiles import CHUNK
 from ptxlab.layout import fragment
-from ptxlab.machine.launch.mma_records import MmaRecords
+from ptxlab.machine.launch.mma_records import OPERANDS, MmaRecords
 from ptxlab.machine.launch.result import Writer
 from ptxlab.machine.observe.mmas import ExecutedProduct, MmaLog
 from ptxlab.machine.observe.observer import Observer
@@ -37,8 +37,16 @@ Ctaid = tuple[int, int, int]
 Observe = Callable[[Callable[["Launch"], Any], bool], Any]
 """Runs the launch again with an observer that is made for it, with or without events, and returns the observer."""
 Lines = Mapping[int, Mapping[str, Sequence[int]]]
-"""By the number of a product, and by ``"a"`` and ``"b"``: rows of A, or rows of B."""
+"""By the number of a product, and by operand: rows of A, or rows of B."""
 Key = tuple[int, str]
+"""The number of a product, and an operand."""
+
+
+class Read(NamedTuple):
+    """What a product takes of shared memory: at once, or by what a copy to tensor memory with this number has read before."""
+
+    key: Key
+    copy: int | None = None
 
 
 @dataclass(slots=True)
@@ -59,37 +67,45 @@ def operand_writers(observe: Observe, lines: Lines) -> dict[Key, tuple[Writer, .
             for number in numbers:
                 for cta, offsets in each.product.bytes_of(operand, number):
                     found.shared.setdefault(cta.ctaid, set()).update(offsets.tolist())
-                held = each.product.held(operand, number)
-                found.held += [] if held is None else [held]
+                found.held += each.product.held(operand, number)
 
     observe(lambda launch: MmaLog(launch, executed), False)
     writers: dict[Key, tuple[Writer, ...]] = {}
     held_lines = {key: found.held for key, found in places.items() if found.held}
-    from_shared: dict[Key, set[Any]] = {}
+    from_shared: dict[Key, dict[Any, set[Read]]] = {}
+    reads = {Read(key): found.shared for key, found in places.items()}
     if held_lines:
         watch: _HeldWatch = observe(lambda launch: _HeldWatch(launch, _NOTHING, _BYTE, (), wanted=held_lines), True)
         writers |= watch.found
-        for key, offsets in watch.offsets.items():
-            places[key].shared.setdefault(watch.ctas[key], set()).update(offsets)
         from_shared = watch.from_shared
-    for cta in {cta for found in places.values() for cta in found.shared}:
-        wanted = {key: sorted(found.shared[cta]) for key, found in places.items() if cta in found.shared}
+        reads |= watch.read
+    owners: dict[Read, tuple[Writer, ...]] = {}
+    for cta in {cta for by_cta in reads.values() for cta in by_cta}:
+        wanted = {read: sorted(by_cta[cta]) for read, by_cta in reads.items() if cta in by_cta}
         union = tuple(sorted({offset for offsets in wanted.values() for offset in offsets}))
-        owners: _OperandWatch = observe(_watch_of(cta, union, wanted), True)
-        for key, behind in owners.found.items():
-            if key in from_shared:
-                writers[key] = tuple(replace(w, behind=behind) if _identity(w) in from_shared[key] else w for w in writers[key])
-            else:
-                writers[key] = (*writers.get(key, ()), *behind)
-    return writers
+        seen: _OperandWatch = observe(_watch_of(cta, union, wanted), True)
+        for read, behind in seen.found.items():
+            owners[read] = (*owners.get(read, ()), *behind)
+    found_writers = {key: tuple(_with_behind(each, from_shared.get(key, {}), owners) for each in own) for key, own in writers.items()}
+    in_shared = {read.key: own for read, own in owners.items() if read.key not in writers}
+    return found_writers | in_shared
+
+
+def _with_behind(writer: Writer, reads: Mapping[Any, Iterable[Read]], owners: Mapping[Read, tuple[Writer, ...]]) -> Writer:
+    """The same with those who wrote the bytes of shared memory that it has loaded or copied."""
+    behind = {_identity(each): each for read in sorted(reads.get(_identity(writer), ())) for each in owners.get(read, ())}
+    return replace(writer, behind=tuple(behind.values()))
 
 
 def with_writers(replay: Replay, found: MmaRecords) -> MmaRecords:
     """Add to records of products who wrote their operands."""
-    lines = {record.number: {"a": range(record.m), "b": range(record.n)} for record in found}
+    lines = {record.number: {name: range(getattr(record, of.dimension)) for name, of in OPERANDS.items()} for record in found}
     known = operand_writers(lambda make, events: replay.observe(make, events=events)[1], lines)
     return MmaRecords(
-        tuple(replace(record, writers={name: _merged(known.get((record.number, name), ())) for name in "ab"}) for record in found)
+        tuple(
+            replace(record, writers={name: _merged(known[record.number, name]) for name in OPERANDS if (record.number, name) in known})
+            for record in found
+        )
     )
 
 
@@ -114,37 +130,42 @@ _WORD = 4
 """Bytes of a cell of tensor memory."""
 
 
-def _watch_of(cta: Ctaid, union: tuple[int, ...], wanted: dict[Key, list[int]]) -> Callable[[Launch], Observer]:
+def _watch_of(cta: Ctaid, union: tuple[int, ...], wanted: dict[Read, list[int]]) -> Callable[[Launch], Observer]:
     return lambda launch: _OperandWatch(launch, _NOTHING, _BYTE, (), until=CopiedBytes(-1, cta, union), wanted=wanted)
 
 
 @dataclass(slots=True, eq=False)
 class _OperandWatch(SharedWatch):
-    """Notes for some products who has written certain bytes of shared memory, when the product reads them."""
+    """Notes for some products, and copies to tensor memory, who has written certain bytes of shared memory when they read them."""
 
-    wanted: Mapping[Key, Sequence[int]] = field(kw_only=True)
-    found: dict[Key, tuple[Writer, ...]] = field(default_factory=dict)
+    wanted: Mapping[Read, Sequence[int]] = field(kw_only=True)
+    found: dict[Read, tuple[Writer, ...]] = field(default_factory=dict)
     _products: int = 0
+    _copies: int = 0
 
     def performing(self, operation: AsyncOperation) -> None:
-        """A product is about to read."""
+        """A product or a copy is about to read."""
         if operation.details is not None:
-            self._note()
+            self._note_product()
+        if operation.tensor_copy is not None:
+            self._note(read for read in self.wanted if read.copy == self._copies)
 
-    def _note(self) -> None:
-        for operand in "ab":
-            offsets = self.wanted.get((self._products, operand))
-            if offsets is not None:
-                self.found[self._products, operand] = _distinct(self.owners.get(self.host_address + offset) for offset in offsets)
+    def _note_product(self) -> None:
+        self._note(read for read in self.wanted if read.copy is None and read.key[0] == self._products)
+
+    def _note(self, reads: Iterable[Read]) -> None:
+        for read in reads:
+            self.found[read] = _distinct(self.owners.get(self.host_address + offset) for offset in self.wanted[read])
 
     def performed(self, operation: AsyncOperation) -> None:
         """It is complete."""
         SharedWatch.performed(self, operation)
         self._products += operation.details is not None
+        self._copies += operation.tensor_copy is not None
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """So is one of a warp, whose matrices threads have loaded."""
-        self._note()
+        self._note_product()
         self._products += 1
 
 
@@ -171,16 +192,17 @@ class _HeldWatch(Watch):
 
     Attributes
     ----------
-    found, from_shared : by product and operand the writers, and those that have loaded from shared memory
-    offsets, ctas : the bytes of shared memory that these have loaded, and the CTA
+    found : by product and operand the writers
+    from_shared : those of them that have read shared memory, with the keys of ``read``
+    read : the bytes of shared memory that loads for an operand, or copies to tensor memory, have read
     """
 
     wanted: Mapping[Key, Sequence[HeldLine]] = field(kw_only=True)
     found: dict[Key, tuple[Writer, ...]] = field(default_factory=dict)
-    from_shared: dict[Key, set[Any]] = field(default_factory=dict)
-    offsets: dict[Key, set[int]] = field(default_factory=dict)
-    ctas: dict[Key, Ctaid] = field(default_factory=dict)
+    from_shared: dict[Key, dict[Any, set[Read]]] = field(default_factory=dict)
+    read: dict[Read, dict[Ctaid, set[int]]] = field(default_factory=dict)
     _products: int = 0
+    _copies: int = 0
     _number: int = 0
     _definers: dict[int, list[Op]] = field(default_factory=dict)
     """By register the instructions that write it."""
@@ -188,7 +210,7 @@ class _HeldWatch(Watch):
     _cells: dict[Ctaid, NDArray[Any]] = field(default_factory=dict)
     """Of each CTA who wrote each cell, ``[column, lane]``."""
     _copied: dict[Ctaid, NDArray[np.int64]] = field(default_factory=dict)
-    """Of each CTA the byte of shared memory from which each cell has been copied, if it has."""
+    """Of each CTA the number of the copy by which each cell has been written, if it has, and the byte of shared memory: ``[..., 2]``."""
     _issuers: dict[AsyncOperation, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -255,7 +277,9 @@ class _HeldWatch(Watch):
             for cta in copy.ctas:
                 for lanes in copy.lanes.T:
                     self._of(cta.ctaid)[columns, lanes] = writer
-                    self._copied.setdefault(cta.ctaid, np.full((512, 128), -1, np.int64))[columns, lanes] = words.T
+                    sources = self._copied.setdefault(cta.ctaid, np.full((512, 128, 2), -1, np.int64))
+                    sources[columns, lanes] = np.stack([np.full(words.T.shape, self._copies), words.T], axis=-1)
+            self._copies += 1
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """A warp has multiplied."""
@@ -263,7 +287,7 @@ class _HeldWatch(Watch):
         self._products += 1
 
     def _note(self, op: Op, cta: Cta) -> None:
-        for operand in "ab":
+        for operand in OPERANDS:
             key = self._products, operand
             if key in self.wanted:
                 owners: list[Writer] = []
@@ -273,15 +297,16 @@ class _HeldWatch(Watch):
 
     def _of_cells(self, line: HeldLine, key: Key) -> list[Writer]:
         assert line.cells is not None
-        lane, columns = line.cells
-        found = [writer for writer in self._of(line.cta.ctaid)[columns, lane] if writer is not None]
-        starts = self._copied[line.cta.ctaid][columns, lane] if line.cta.ctaid in self._copied else np.full(0, -1)
-        copies = {_identity(writer) for writer in found if writer.asynchronous}
-        if copies:
-            self.from_shared.setdefault(key, set()).update(copies)
-            self.offsets.setdefault(key, set()).update(int(start) + i for start in starts if start >= 0 for i in range(_WORD))
-            self.ctas[key] = line.cta.ctaid
-        return found
+        lanes, columns = line.cells
+        ctaid = line.cta.ctaid
+        owners = self._of(ctaid)[columns, lanes]
+        sources = self._copied[ctaid][columns, lanes] if ctaid in self._copied else np.full((*owners.shape, 2), -1)
+        for writer, (number, start) in zip(owners, sources.tolist(), strict=True):
+            if number >= 0:
+                copy = Read(key, number)
+                self.from_shared.setdefault(key, {}).setdefault(_identity(writer), set()).add(copy)
+                self.read.setdefault(copy, {}).setdefault(ctaid, set()).update(range(start, start + _WORD))
+        return [writer for writer in owners if writer is not None]
 
     def _of_registers(self, op: Op, cta: Cta, line: HeldLine, key: Key) -> list[Writer]:
         names = [name for name, _ in op.row.operands]
@@ -317,6 +342,5 @@ class _HeldWatch(Watch):
         base, size = cta.shared_address, len(cta.shared)
         inside = {start - base + i for start, count in starts for i in range(count) if 0 <= start - base < size}
         if inside:
-            self.from_shared.setdefault(key, set()).add(_identity(writer))
-            self.offsets.setdefault(key, set()).update(inside)
-            self.ctas[key] = cta.ctaid
+            self.from_shared.setdefault(key, {}).setdefault(_identity(writer), set()).add(Read(key))
+            self.read.setdefault(Read(key), {}).setdefault(cta.ctaid, set()).update(inside)

@@ -33,7 +33,7 @@ EXPIRY_COST = 1_000
 """The instructions that an expired time limit of a wait counts as, so that loops over such waits end."""
 
 _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
-_EXITED, _LIVE, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.LIVE), int(Word.CLOCK), int(Word.EVENT_COUNT)
+_EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT = (
     int(s) for s in (Status.SERVICE, Status.DIVERGE, Status.YIELD, Status.FUEL, Status.FAULT, Status.CONVERGE, Status.EXIT)
 )
@@ -74,6 +74,8 @@ class Scheduler:
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
+        self.before_turn: Callable[[], None] | None = None
+        """Called before each turn, if there is one."""
         self._turns = self._slices = self._needed = 0
         self._spent: set[Warp] = set()
         self._seen = self._barrier_arrivals = -1
@@ -130,14 +132,17 @@ class Scheduler:
             self._on_resumed(group)
         group.wait = None
         group.state = RUN
-        group.again = group.retried = wait.retry
-        retire_hook = self._retire_hooks[group.op]
-        if retire_hook is not None and not wait.retry:
-            warp = group.warp
-            running, warp.mask = warp.mask, group.active
-            retire_hook(warp, self.launch.program.ops[group.op])
-            warp.mask = running
-        self.enqueue(group.warp)
+        warp = group.warp
+        if wait.retry:
+            group.again = group.retried = True
+        else:
+            retire_hook = self._retire_hooks[group.op]
+            if retire_hook is not None:
+                running, warp.mask = warp.mask, group.active
+                retire_hook(warp, self.launch.program.ops[group.op])
+                warp.mask = running
+        if not warp.queued:
+            self.enqueue(warp)
 
     def _poll(self, clusters: Iterable[Cluster]) -> bool:
         """Test the waits of clusters that have no list of waiters; return whether one is over."""
@@ -226,44 +231,44 @@ class Scheduler:
         if self.launch.policy == "random" and not self.launch.resident:
             while self.launch.start_cluster(beside=True):
                 pass
-        turn = self._turn
         try:
-            while turn():
-                pass
+            self._run_turns()
         except Misuse as misuse:
             self.launch.reports.misused(misuse)
 
-    def _turn(self) -> bool:
-        """Let the next warp run, or make some other progress; False at the end of the launch."""
-        queues = self.queues
-        queue = queues.only or queues.choose()
-        in_order = queue.in_order
-        if not in_order and queue.performs():
-            self.perform_one(queue)
-        if queue.ready:
-            warp = queue.ready.popleft() if in_order else queue.next_warp()
-            warp.queued = False
-            self.current = warp
-            used_up = self._run_warp(warp)
-            self.current = None
-            self.last = warp
-            cluster = warp.cta.group
-            turns = cluster.turns = cluster.turns + 1
-            if not turns & 31:
-                self._poll((cluster,))
-            if self.outside is not None:
-                self._turns += 1
-                if not self._turns & 31:
-                    self.outside.turn()
-            if used_up:
-                self._slice_used_up(warp)
-            if self.instructions > self.budget and not self._wait_outside(0):
-                self.launch.reports.over_budget()
-        elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
-            if not self.launch.resident:
-                return False
-            self.no_progress()
-        return True
+    def _run_turns(self) -> None:
+        """Let the next warp run, or make some other progress, until the launch ends."""
+        queues, outside, before_turn, run_warp = self.queues, self.outside, self.before_turn, self._run_warp
+        while True:
+            if before_turn is not None:
+                before_turn()
+            queue = queues.only or queues.choose()
+            in_order = queue.in_order
+            if not in_order and queue.performs():
+                self.perform_one(queue)
+            if queue.ready:
+                warp = queue.ready.popleft() if in_order else queue.next_warp()
+                warp.queued = False
+                self.current = warp
+                used_up = run_warp(warp)
+                self.current = None
+                self.last = warp
+                cluster = warp.cta.group
+                turns = cluster.turns = cluster.turns + 1
+                if not turns & 31:
+                    self._poll((cluster,))
+                if outside is not None:
+                    self._turns += 1
+                    if not self._turns & 31:
+                        outside.turn()
+                if used_up:
+                    self._slice_used_up(warp)
+                if self.instructions > self.budget and not self._wait_outside(0):
+                    self.launch.reports.over_budget()
+            elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
+                if not self.launch.resident:
+                    return
+                self.no_progress()
 
     def _start_or_expire(self) -> bool:
         """Let something go on that waits for more than its own cluster, when nothing else does."""
@@ -337,6 +342,15 @@ class Scheduler:
 
     # ---------------------------------------------------------------------------------------------------------- one warp
 
+    def _choose(self, warp: Warp, fuel: int) -> tuple[ConvergedLanes, int, int] | None:
+        """Choose the lanes of a warp that run, the op before which they stop, and their slice; None if none can run."""
+        self._until = self.instructions + warp.words[_FUEL]
+        if len(warp.converged) == 1:
+            group = warp.converged[0]
+            return None if group.state == WAIT or not converge(warp) else (group, NO_LIMIT, fuel)
+        found = choose(warp)
+        return None if found is None else (*found, min(fuel, GROUP_SLICE))
+
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
         launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
@@ -344,27 +358,21 @@ class Scheduler:
         context = warp.context
         fuel = warp.fuel or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
-        self._until = self.instructions + words[_FUEL]
         while True:
             groups = warp.converged
-            if len(groups) == 1:
-                group = groups[0]
-                if group.state and (group.state == WAIT or not converge(warp)):
-                    return False
-                limit, granted = NO_LIMIT, fuel
+            if len(groups) == 1 and not groups[0].state:
+                group, limit, granted = groups[0], NO_LIMIT, fuel
             else:
-                found = choose(warp)
+                found = self._choose(warp, fuel)
                 if found is None:
                     return False
-                group, limit = found
+                group, limit, granted = found
                 groups = warp.converged
-                granted = min(fuel, GROUP_SLICE)
             words[_PC] = group.pc
             words[_MASK] = group.mask
             words[_LIMIT] = limit
             words[_FUEL] = granted
             self._until = self.instructions + granted
-            words[_LIVE] = warp.live
             if running is not None:
                 running(warp, group)
             again = group.again

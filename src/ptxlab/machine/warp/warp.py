@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,8 @@ __all__ = [
 RUN, WAIT, CONVERGE = 0, 1, 2
 """The state of a group of converged lanes: it can run; it waits for a `Wait`; it stands at an instruction until other lanes arrive."""
 
+_AT = SimpleNamespace(**{word.name: int(word) for word in Word})
+"""The words by name, as plain integers: members of an enumeration cost more as indices."""
 _PENDING_COUNT = int(Word.PENDING_COUNT)
 _NO_ROWS = np.zeros((0, 3), np.uint64)
 _NO_BYTES = np.zeros(0, np.uint8)
@@ -48,21 +51,22 @@ _NO_BYTES = np.zeros(0, np.uint8)
 
 def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     """The context's words that are the same in all warps of a CTA."""
-    words = Context().words
-    words[Word.SHARED] = address_of(cta.shared)
-    words[Word.SHARED_SIZE] = len(cta.shared)
-    words[Word.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
-    words[Word.CLUSTER] = address_of(cta.group.table)
-    words[Word.CLUSTER_SIZE] = len(cta.group.table)
-    words[Word.PARAM] = address_of(launch.parameter_bytes)
-    words[Word.PARAM_SIZE] = len(launch.parameter_bytes)
-    words[Word.ALLOCATIONS] = address_of(launch.allocations)
-    words[Word.ALLOCATION_COUNT] = launch.allocation_count
-    words[Word.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
-    words[Word.SYMBOLS] = address_of(launch.symbol_table)
-    words[Word.TENSOR] = cta.tensor_address if launch.uses_tensor_memory else 0
-    words[Word.TENSOR_OWNED] = address_of(cta.owned)
-    return words
+    made = Context().words
+    words = made.data.cast("B").cast("q")
+    words[_AT.SHARED] = address_of(cta.shared)
+    words[_AT.SHARED_SIZE] = len(cta.shared)
+    words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
+    words[_AT.CLUSTER] = address_of(cta.group.table)
+    words[_AT.CLUSTER_SIZE] = len(cta.group.table)
+    words[_AT.PARAM] = address_of(launch.parameter_bytes)
+    words[_AT.PARAM_SIZE] = len(launch.parameter_bytes)
+    words[_AT.ALLOCATIONS] = address_of(launch.allocations)
+    words[_AT.ALLOCATION_COUNT] = launch.allocation_count
+    words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
+    words[_AT.SYMBOLS] = address_of(launch.symbol_table)
+    words[_AT.TENSOR] = cta.tensor_address if launch.uses_tensor_memory else 0
+    words[_AT.TENSOR_OWNED] = address_of(cta.owned)
+    return made
 
 
 @dataclass(slots=True, eq=False)
@@ -144,25 +148,25 @@ class Warp(Registers):
     def _fill_context(self) -> None:
         words, launch = self.words, self.launch
         self.context.words[:] = self.cta.words
-        words[Word.FRAME] = address_of(self._frame)
-        words[Word.QUADRANT] = self.warp_id % 4
-        words[Word.OWN_LANES] = launch.model == "spec"
-        words[Word.LIVE] = self.live
-        words[Word.OBSERVE] = launch.observations.address
+        words[_AT.FRAME] = address_of(self._frame)
+        words[_AT.QUADRANT] = self.warp_id % 4
+        words[_AT.OWN_LANES] = launch.model == "spec"
+        words[_AT.LIVE] = self.live
+        words[_AT.OBSERVE] = launch.observations.address
         if launch.additions is not None:
             launch.warps_started += 1
-            words[Word.ADDITIONS] = address_of(launch.additions.table)
-            words[Word.AGENT] = 32 * launch.warps_started
+            words[_AT.ADDITIONS] = address_of(launch.additions.table)
+            words[_AT.AGENT] = 32 * launch.warps_started
         if launch.program.local_bytes:
             self.local = local = np.zeros(launch.program.local_bytes * 32, np.uint8)
-            words[Word.LOCAL] = address_of(local)
-            words[Word.LOCAL_SIZE] = launch.program.local_bytes
+            words[_AT.LOCAL] = address_of(local)
+            words[_AT.LOCAL_SIZE] = launch.program.local_bytes
         if launch.deferred:
             pending = np.zeros((launch.pending_capacity, 3), np.uint64)
             self.state["cp.async rows"] = pending
-            words[Word.DEFERRED] = 1
-            words[Word.PENDING] = address_of(pending)
-            words[Word.PENDING_CAPACITY] = len(pending)
+            words[_AT.DEFERRED] = 1
+            words[_AT.PENDING] = address_of(pending)
+            words[_AT.PENDING_CAPACITY] = len(pending)
         if launch.observer is not None:
             launch.observer.fill(self)
 

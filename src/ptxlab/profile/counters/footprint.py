@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Footprint", "FootprintRecorder", "whole_footprint"]
 
+_WORD = 64
+"""Bits of a word; the bits of each allocation begin with one, so that they are counted by the word."""
 _CLEARED = 1 << 19
 """Bytes of bitmaps that are cleared sooner than new ones are made."""
 
@@ -66,7 +68,7 @@ class FootprintRecorder:
     def __init__(self, memory: DeviceMemory) -> None:
         self._allocations = memory.live()
         ends = [(a.base + a.size + SECTOR - 1) // SECTOR - a.base // SECTOR + PADDING for a in self._allocations]
-        self._bits = [0, *np.cumsum([-(-end // 8) * 8 for end in ends]).tolist()]
+        self._bits = [0, *np.cumsum([-(-end // _WORD) * _WORD for end in ends]).tolist()]
         self._rows: NDArray[np.int64] = np.zeros((max(len(ends), 1), ROW_WORDS), np.int64)
         for row, allocation, first in zip(self._rows, self._allocations, self._bits, strict=False):
             row[[RowWord.BASE, RowWord.SIZE, RowWord.FIRST]] = allocation.base, allocation.size, first
@@ -124,7 +126,7 @@ class FootprintRecorder:
 
     def _sizes(self, at: int) -> list[int]:
         first, end = self._bits[at] // 8, self._bits[at + 1] // 8
-        read, written = self._all[:, first:end]
+        read, written = (bitmap[first:end].view(np.uint64) for bitmap in self._all)
         bits = [int(np.bitwise_count(part).sum()) for part in (read, written, read | written)]
         return [SECTOR * number for number in (*bits, *self._rows[at, [RowWord.READ, RowWord.WRITTEN]].tolist())]
 

@@ -136,22 +136,21 @@ class CountingObserver(Profiling):
         if warp is None or not isinstance(effects, Asynchronous):
             self._recorder.issued(operation, 0)
             return
-        copied = 0
+        copied, accesses = 0, None
         self._read_operands(warp, operation)
         if operation.details is not None:
             self._multiplied(warp, operation.op, operation.details())
         elif effects.unit in _COPYING and operation.accesses is not None:
             row = self._observed[warp.warp_id, operation.op.index]
             row[_COPIES] += 1
-            copied = self._copied(warp, row, operation)
-        self._recorder.issued(operation, copied)
+            accesses = tuple(operation.accesses())
+            copied = self._copied(warp, row, operation, accesses)
+        self._recorder.issued(operation, copied, accesses)
 
-    def _copied(self, warp: Warp, row: NDArray[np.int64], operation: AsyncOperation) -> int:
+    def _copied(self, warp: Warp, row: NDArray[np.int64], operation: AsyncOperation, accesses: tuple[MemoryAccess, ...]) -> int:
         """Count the bytes of a copy; returns those that it reads or writes in global memory."""
         written: list[int] = []
         read = 0
-        assert operation.accesses is not None
-        accesses = tuple(operation.accesses())
         self._footprint.touch(warp.cta, accesses)
         for access in accesses:
             for cta in operation.cta.cluster:

@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import (
+    Access,
     Asynchronous,
+    ClusterArrive,
     CommitGroup,
     Completion,
     CompletionArrival,
     CtaBarrier,
     Fence,
+    MbarrierArrive,
     MbarrierWait,
+    ProxyFence,
+    Scope,
+    Space,
     TensorTransfer,
     TensorWait,
     Unit,
@@ -46,6 +52,7 @@ _SECTOR = 32
 _ROW = 32
 _MMA_OPERATIONS = 4096
 """Of m16n8k16 of 16-bit floats, whose cycles are those of the pipe; other products by their peaks."""
+_WIDE = ("cluster", "gpu", "sys")
 _FROM_REGISTERS = 4.0
 """Cycles more of a wgmma whose A is in registers."""
 
@@ -69,6 +76,8 @@ class Kind(IntEnum):
     BARRIER = 9
     MBARRIER = 10
     FENCE = 11
+    ROUND_TRIP = 12
+    """a fence that L2 answers, behind what it gives before"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +130,17 @@ def _cost(program: Program, op: Op, reads: tuple[int, ...], row: NDArray[np.int6
         numbers = [operand.value for operand in op.operands if isinstance(operand, Const)]
         pending = 0.0 if effects.everything or not numbers else float(numbers[0])
         return Cost(Kind.WAIT_GROUP, pipe, cycles, 0.0, (), writes, pending, effects.of)
+    if _waits_for_l2(op):
+        return Cost(Kind.ROUND_TRIP, pipe, cycles, known.fence, reads, writes)
     if isinstance(effects, CtaBarrier):
         return Cost(Kind.BARRIER, pipe, cycles, 0.0, (), ())
     if isinstance(effects, MbarrierWait):
         return Cost(Kind.MBARRIER, pipe, cycles, latency, reads, writes)
+    if isinstance(effects, ProxyFence):
+        both = Space.SHARED | Space.GLOBAL
+        return Cost(Kind.FENCE, pipe, cycles, known.proxy_fence if both in effects.spaces else known.cta_fence, (), ())
     if isinstance(effects, Fence | TensorWait):
-        return Cost(Kind.FENCE, pipe, cycles, 10.0, (), ())
+        return Cost(Kind.FENCE, pipe, cycles, known.cta_fence, (), ())
     if isinstance(effects, TensorTransfer):
         return Cost(Kind.SHARED, pipe, cycles, known.shared_latency, reads, writes, 4.0)
     if sectors:
@@ -142,6 +156,18 @@ def _cost(program: Program, op: Op, reads: tuple[int, ...], row: NDArray[np.int6
             share *= known.peak(Rate("f16", False)) / known.peak(work.rate)
         return Cost(Kind.COMPUTE, pipe, cycles * share / _MMA_OPERATIONS, latency, reads, writes)
     return Cost(Kind.NOTHING if pipe is Pipe.NONE else Kind.COMPUTE, pipe, cycles, latency, reads, writes)
+
+
+def _waits_for_l2(op: Op) -> bool:
+    """Whether the assembler makes a fence at the scope of the GPU of an instruction, or puts one before it.
+
+    It does so for a fence or a release at a scope wider than the CTA. An arrival at an mbarrier has one only if it names that scope.
+    """
+    effects = op.effects
+    if isinstance(effects, MbarrierArrive):
+        return effects.order.releases and op.q.get("scope") in _WIDE
+    order = effects.order if isinstance(effects, Access | ClusterArrive | Fence) else None
+    return order is not None and order.strong and order.releases and order.scope is not Scope.CTA
 
 
 def _product(op: Op, work: Work, known: Parameters) -> tuple[float, float]:

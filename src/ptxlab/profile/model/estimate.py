@@ -113,7 +113,7 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
     if not clusters or not resident:
         return None
     size = len(clusters[0])
-    ctas = ceil(sample.grid / size / max(launch.device.sms // size, 1))
+    ctas = ceil(sample.grid / size / known.clusters(size, launch.device.sms))
     traffic = traffic_of(sample, known, resident, ctas)
     nodes = {node.start: node.stop for node in Nodes(launch.program).nodes}
     costs = costs_of(launch.program, sample.table, recorder.products, known)

@@ -19,7 +19,7 @@ _CARRIED = "as sm_90a: not measured"
 _PUBLISHED = "NVIDIA's published rates"
 
 
-def _known(source: str, value: float) -> Any:
+def _known(source: str, value: float | tuple[int, ...]) -> Any:
     return field(default=value, metadata={"source": source})
 
 
@@ -102,10 +102,12 @@ class Parameters:
     """From the end of a kernel to the begin of the next one."""
     cta_interval: float = _known("empty kernels on an H200: 132,000 CTAs", 158.0)
     """Between the starts of two CTAs on an SM."""
+    cluster_interval: float = _known("empty kernels on an H200: 13,200 CTAs in clusters of 2, 4 and 8 (empty.c2.13200x128.shared0)", 160.0)
+    """The same more between two clusters: by the number of their CTAs more between two CTAs."""
     l2_latency: float = _known(_MICRO, 275.0)
     dram_latency: float = _known(_MICRO, 640.0)
     shared_latency: float = _known(_MICRO, 23.0)
-    l2_bytes: float = _known(_KERNELS, 72.0)
+    l2_bytes: float = _known(_KERNELS, 60.0)
     """Between an SM and L2 in a cycle, when all SMs use it."""
     dram_bytes: float = _known(_KERNELS, 2270.0)
     """Read from DRAM in a cycle, for all SMs."""
@@ -118,10 +120,25 @@ class Parameters:
     copy_bytes: float = _known(_MICRO, 109.0)
     """Of bulk copies in a cycle, for one SM alone."""
     barrier: float = _known(_MICRO, 14.0)
-    cluster_barrier: float = _known(f"{_MICRO}: cluster.barrier", 349.0)
-    """From the last arrival at the barrier of a cluster of two to the end of the wait."""
+    gpcs: tuple[int, ...] = _known(
+        "assumed, as it differs from chip to chip: 132 SMs, of which clusters of 8 use 120 on an H100 "
+        "(https://github.com/accel-sim/gpu-app-collection/pull/87); 64 clusters of 4 take three waves of an H200 "
+        "(tests/profile/data/kernels_h200.json)",
+        (18, 18, 18, 16, 16, 16, 16, 14),
+    )
+    """SMs of each group of SMs; a cluster lies in one of them."""
+    cluster_barrier: float = _known(f"{_MICRO}: cluster.barrier.relaxed", 60.0)
+    """From the last arrival at the barrier of a cluster to the end of the wait; a release before the arrival is a `fence`."""
     remote_latency: float = _known(f"{_MICRO}: half of what ld.dsmem takes longer than a load of the CTA's own shared memory", 83.0)
-    """Until an arrival is seen in another CTA of the cluster."""
+    """Of an access of the shared memory of another CTA of the cluster, one way."""
+    remote_arrival: float = _known(f"{_MICRO}: half of mbarrier.round_trip, less mbarrier.arrive_wait", 133.0)
+    """Until an arrival is seen in another CTA of the cluster; the bytes of a multicast copy are seen there as soon as in its own."""
+    fence: float = _known(f"{_MICRO}: fence.acq_rel.cluster and fence.gpu", 273.0)
+    """Of a fence, or of a release, at the scope of the cluster or a wider one, when nothing else uses L2."""
+    fence_beside_copies: float = _known(_KERNELS, 620.0)
+    """The same in a CTA whose shared memory bulk copies use."""
+    cta_fence: float = _known(f"{_MICRO}: fence.cta and fence.proxy.async.shared::cta", 10.0)
+    proxy_fence: float = _known(f"{_MICRO}: fence.proxy.async of all memory", 152.0)
     mbarrier: float = _known(_MICRO, 25.0)
     wgmma_latency: float = _known(_MICRO, 50.0)
     """From the issue of a wgmma to its wait, without the product itself."""
@@ -139,6 +156,17 @@ class Parameters:
     def peak(self, rate: Rate) -> float:
         """Operations in a cycle of an SM, of a sparse product as if it were dense; types that are not listed are as fast as ``int8``."""
         return self.tensor_peaks.get(rate.types, self.tensor_peaks["int8"]) * (2 if rate.sparse else 1)
+
+    def clusters(self, size: int, sms: int) -> int:
+        """How many clusters of so many CTAs, one on each SM, run side by side on a device with so many SMs.
+
+        Examples
+        --------
+        >>> [parameters_of("sm_90a").clusters(size, 132) for size in (1, 2, 4, 8)]
+        [132, 66, 31, 15]
+        """
+        groups = self.gpcs if sum(self.gpcs) == sms else (sms,)
+        return max(sum(group // size for group in groups), 1)
 
     def source(self, name: str) -> str:
         """Where a parameter comes from."""

@@ -87,12 +87,14 @@ class Replay:
         self._shown = shown
         self.shown_ends = [0.0] * min(shown, sum(map(len, clusters)))
         waiting = list(enumerate(clusters))[::-1]
-        last_start = -self.known.cta_interval
+        size = len(self._sms)
+        interval = self.known.cta_interval + (self.known.cluster_interval / size if size > 1 else 0.0)
+        last_start = -interval
         self._free: list[tuple[float, int, Link | None]] = [(0.0, -1 - number, None) for number in range(resident)]
         while waiting or self._heap:
             if waiting and self._free:
                 free, _, before = heappop(self._free)
-                start = last_start = max(last_start + self.known.cta_interval, free)
+                start = last_start = max(last_start + interval, free)
                 self._start(*waiting.pop(), free, start, before)
                 continue
             if not self._heap and not self._release():
@@ -159,7 +161,7 @@ class Replay:
             warp.done += 1
         if warp.cta.number < self._shown and warp.time > begin:
             self.spans.append(Span(warp.cta.number, f"warp {warp.number}", "run", first, begin, warp.time))
-        self._arrive(warp.cta, warp.cta.trace.arrivals.get(place, ()), warp.time, warp.link)
+        self._arrive(warp.cta, warp.cta.trace.arrivals.get(place, ()), warp.time, warp.link, self.known.remote_arrival)
         columns = warp.cta.trace.columns.get(place)
         if columns is not None and warp.cta.number < self._shown:
             self.touches.append(Touch(warp.cta.number, columns, ALLOCATED, self.stops.get(first, first + 1) - 1, warp.time, warp.time))
@@ -216,11 +218,12 @@ class Replay:
                 self.spans.append(Span(warp.cta.number, track, reason, op, warp.time, until))
             warp.time = until
 
-    def _arrive(self, cta: ReplayedCta, arrivals: list[Arrival] | tuple[()], time: float, link: Link) -> None:
+    def _arrive(self, cta: ReplayedCta, arrivals: list[Arrival] | tuple[()], time: float, link: Link, remote: float = 0.0) -> None:
+        """``remote``: how much later another CTA sees them."""
         for rank, name in arrivals:
             phase = cta.group.phases[name]
             phase.missing -= 1
-            seen = time if rank in (cta.rank, None) else time + self.known.remote_latency
+            seen = time if rank in (cta.rank, None) else time + remote
             if seen >= phase.time:
                 phase.time, phase.link = seen, link
             if phase.missing == 0:
@@ -265,6 +268,10 @@ class Replay:
             self.busy[cost.pipe.value] += cost.cycles / PARTITIONS
             if kind == Kind.FENCE:
                 start += cost.latency
+        elif kind == Kind.ROUND_TRIP:
+            warp.time = start
+            self._wait(warp, op, start + (self.known.fence_beside_copies if sm.copied else cost.latency), "fence")
+            start = warp.time
         elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.COPY):
             reason, done = self._memory(warp, cost, start)
         elif kind == Kind.PRODUCT:
@@ -352,6 +359,8 @@ class Replay:
 
     def _uses(self, cta: ReplayedCta, operation: Operation, kind: str, op: int, begin: float, end: float) -> None:
         """Note what an operation accesses of shared and tensor memory."""
+        if cta.group.ctas[0].number >= self._shown:
+            return
         for rank, extent in operation.extents:
             touched = cta.group.ctas[rank].number
             if touched < self._shown:
@@ -368,12 +377,13 @@ class Replay:
         self.busy["TMA"] += max(known.copy_issue, copied / known.copy_bytes)
         self.busy["global memory"] += copied / self.traffic
         for other in (cta.group.ctas[rank].sm for rank in operation.ranks):
+            other.copied = True
             other.shared = max(other.shared, start) + copied / known.operand_bytes
             self.busy["shared memory"] += copied / known.operand_bytes
             if other is not sm:
-                other.port = max(other.port, begin) + copied / known.copy_bytes
+                other.port = max(other.port, start) + copied / self.traffic
                 self.busy["global memory"] += copied / known.copy_bytes
-                port = max(port, other.port - copied / known.copy_bytes)
+                port = max(port, other.port - copied / self.traffic)
         return begin, port + copied / rate + known.copy_latency - known.mbarrier + self.latency - known.l2_latency
 
     def _product(self, cta: ReplayedCta, operation: Operation, start: float) -> tuple[float, float]:

@@ -31,6 +31,8 @@ class Sm:
     port: float = 0.0
     copies: float = 0.0
     fifth: float = 0.0
+    copied: bool = False
+    """Whether bulk copies have used its shared memory."""
     placed: int = 0
     """Warps that have been placed on its sub-partitions."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.context import AsyncOperation, Cta, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CtaBarrier, Unit
 from ptxlab.isa.tiles import Product, Rate
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
@@ -56,19 +57,29 @@ class Work(NamedTuple):
         return 2 * prod(self.shape)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Operation:
     """An asynchronous operation.
 
-    ``copied``: bytes that it moves to or from L2; ``work``: its product; ``ranks``: the CTAs of the cluster whose memory it accesses, or
-    whose tensor cores it uses; ``extents``: what it accesses there.
+    ``copied``: bytes that it moves to or from L2; ``work``: its product; ``accesses``: returns what it accesses.
     """
 
     unit: Unit
     copied: int
     work: Work | None
-    ranks: tuple[int, ...]
-    extents: tuple[tuple[int, Extent], ...]
+    cta: Cta
+    accesses: Callable[[], Iterable[MemoryAccess]]
+
+    @cached_property
+    def extents(self) -> tuple[tuple[int, Extent], ...]:
+        """What it accesses in the shared and the tensor memory of the CTAs of its cluster, by rank."""
+        accesses = tuple(self.accesses())
+        return tuple((cta.rank, extent) for cta in self.cta.cluster for extent in extents_of(accesses, cta))
+
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """The CTAs of the cluster whose memory it accesses, or whose tensor cores it uses."""
+        return tuple(dict.fromkeys(rank for rank, _ in self.extents))
 
 
 @dataclass(slots=True)
@@ -163,8 +174,8 @@ class TraceRecorder:
         noted = (warp.words[Word.TRACE] - address_of(self._buffers[id(warp)])) // 4
         return trace, (warp.warp_id, trace.warps[warp.warp_id].count + noted - 1)
 
-    def issued(self, operation: AsyncOperation, copied: int) -> None:
-        """An asynchronous operation begins, which copies so many bytes."""
+    def issued(self, operation: AsyncOperation, copied: int, accesses: tuple[MemoryAccess, ...] | None = None) -> None:
+        """An asynchronous operation begins, which copies so many bytes; ``accesses``: what it accesses, if that has been asked for."""
         found = self._place(self.launch.scheduler.current)
         effects = operation.op.effects
         work = None
@@ -176,10 +187,8 @@ class TraceRecorder:
         unit = effects.unit if isinstance(effects, Asynchronous) else Unit.TENSOR_CORE
         self._numbers[operation] = trace, len(trace.issued)
         trace.operations[place].append(len(trace.issued))
-        accesses = () if operation.accesses is None else tuple(operation.accesses())
-        extents = tuple((cta.rank, extent) for cta in operation.cta.cluster for extent in extents_of(accesses, cta))
-        ranks = tuple(dict.fromkeys(rank for rank, _ in extents))
-        trace.issued.append(Operation(unit, copied, work, ranks, extents))
+        asked = (operation.accesses or tuple) if accesses is None else partial(tuple, accesses)
+        trace.issued.append(Operation(unit, copied, work, operation.cta, asked))
 
     def has_columns(self, warp: Warp, allocation: tuple[int, int], allocated: bool) -> None:
         """A warp has allocated, or freed, columns of tensor memory: the first one and their number."""

@@ -134,23 +134,27 @@ function draw() {
       pen.fillStyle = colours[kind % colours.length];
       pen.fillRect(left, y + 3, right - left, ROW - 5);
       last = right;
+      if (x(stop) - x(begin) < 0.5) at = first_after(spans, time_of(last, width), at + 1) - 1; // past what is drawn over
     }
   });
   axis(pen, frame);
   get("window").textContent = `${Math.round(view.from)} to ${Math.round(view.to)} cycles`;
   draw_places();
 }
-function first_after(spans, time) {
-  let low = 0, high = spans.length;
+function first_after(spans, time, low = 0) {
+  let high = spans.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (spans[middle][4] < time) low = middle + 1; else high = middle;
   }
   return low;
 }
+function time_of(place, width) {
+  return view.from + (view.to - view.from) * (place - LABEL) / (width - LABEL);
+}
 function time_under(canvas, event) {
   const box = canvas.getBoundingClientRect();
-  return view.from + (view.to - view.from) * (event.clientX - box.left - LABEL) / (box.width - LABEL);
+  return time_of(event.clientX - box.left, box.width);
 }
 function under(event) {
   const time = time_under(canvas, event);

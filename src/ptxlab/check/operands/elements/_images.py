@@ -25,6 +25,10 @@ _BYTE = 8
 _HALF = 2
 """Bytes."""
 _SEVERAL = 2
+_SPARSE = 2
+"""Elements of k for each one that a sparse A stores."""
+_STORED = (1, 2)
+"""Elements that a sparse A stores of each two or four."""
 _LANES_OF_A_ROW = 4
 _ROWS_OF_A_REGISTER = 8
 
@@ -75,10 +79,26 @@ class RegisterImage:
         return self.order == tuple(range(self.columns))
 
     def agrees(self, other: RegisterImage) -> bool:
-        """Whether each k of both is the same, as far as it is known; one of them may go backwards through its array."""
-        if not self.order or not other.order or self.columns != other.columns:
+        """Whether each k of both is the same, as far as it is known; one of them may go backwards through its array.
+
+        A row of a sparse A stores two of four elements of k, or one of two, and metadata say which: the fours, or twos, must be the same.
+        """
+        if not self.order or not other.order:
             return True
-        return other.order in (self.order, tuple(self.columns - 1 - at for at in self.order))
+        a, b = sorted((self, other), key=lambda image: image.columns)
+        if _SPARSE * a.columns == b.columns:
+            return any(a.agrees_in(b, size, _SPARSE * size) for size in _STORED)
+        return a.columns != b.columns or a.agrees_in(b, 1, 1)
+
+    def agrees_in(self, other: RegisterImage, size: int, other_size: int) -> bool:
+        """Whether groups of k of so many elements stand in the same order in both; one of them may go backwards."""
+        own, found = self._groups(size), other._groups(other_size)
+        return own is not None and found is not None and bool((own == found).all() or (own == len(own) - 1 - found).all())
+
+    def _groups(self, size: int) -> NDArray[np.int64] | None:
+        """For each so many k in turn the place of these in the array; None if they are not neighbours there."""
+        found = np.array(self.order).reshape(-1, size) // size
+        return found[:, 0] if (found == found[:, :1]).all() else None
 
 
 def element_addresses(words: Addresses, bits: int) -> Addresses:

@@ -41,14 +41,26 @@ class Taken:
     base: int
 
     def moved(self, before: Taken) -> tuple[bool, int] | None:
-        """Whether it begins in other rows than one before, and by how many k further on; None if it is not known."""
-        array = self.image.array
-        places, held = array.locate(np.array([before.base, self.base]))
-        if not held.all() or not self.image.has_steps or self.image.k_dimension != before.image.k_dimension:
+        """Whether it is in other rows than one before, and by how many k further on; None if it is not known."""
+        if not (self.image.has_steps and before.image.has_steps) or self.image.k_dimension != before.image.k_dimension:
             return None
-        distance = places[1] - places[0]
+        start, now = before.lowest(), self.lowest()
+        if start is None or now is None:
+            return None
+        distance = now - start
         steps, rest = divmod(int(distance[self.image.k_dimension]), self.image.step)
         return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), steps * self.matrix.stored)
+
+    def lowest(self) -> NDArray[np.int64] | None:
+        """The index of the element of its first row with the lowest k, which need not be the first one; None if it is in no array."""
+        image = self.image
+        places, held = image.array.locate(np.array([self.base]))
+        if not held.all():
+            return None
+        place: NDArray[np.int64] = places[0].astype(np.int64)
+        if image.order:
+            place[image.k_dimension] -= image.order[0] * image.step
+        return place
 
     @property
     def reach(self) -> int:
@@ -59,9 +71,8 @@ class Taken:
     def has_next(self) -> bool:
         """Whether the array has further elements of k."""
         image = self.image
-        places, held = image.array.locate(np.array([self.base]))
-        along = image.k_dimension
-        return bool(held.all()) and int(places[0, along]) + 2 * image.columns * image.step <= image.array.shape[along]
+        place, along = self.lowest(), image.k_dimension
+        return place is not None and int(place[along]) + 2 * image.columns * image.step <= image.array.shape[along]
 
 
 class ElementReporter:
@@ -69,7 +80,7 @@ class ElementReporter:
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._memory = launch.device.memory
-        self._ops, self._natives = launch.program.ops, launch.program.natives
+        self._ops, self._natives, self._loaded = launch.program.ops, launch.program.natives, launch.program.loaded
         self._reporter = reporter
 
     def holds(self, elements: Addresses, codes: NDArray[Any], bits: int) -> bool:
@@ -124,11 +135,14 @@ class ElementReporter:
         if self._reporter.has(by.op.index, "pair") or not verified():
             return
         self._reporter.first(by.op.index, "pair")
-        apart = next(k for k, (one, other) in enumerate(zip(images[0].order, images[1].order, strict=True)) if one != other)
+        columns = min(image.columns for image in images)
+        places = [np.array(image.order[:: image.columns // columns]) // (image.columns // columns) for image in images]
+        apart = int((places[0] != places[1]).argmax())
         elements = [matrix.elements(own) for matrix, own in zip(matrices, words, strict=True)]
+        at = [apart * image.columns // columns for image in images]
         here, there = (
-            f"{matrix.name}[0, {apart}] is {_element(image.array, found[0, apart])}"
-            for matrix, image, found in zip(matrices, images, elements, strict=True)
+            f"{matrix.name}[0, {k}] is {_element(image.array, found[0, k])}"
+            for matrix, image, found, k in zip(matrices, images, elements, at, strict=True)
         )
         tried = [
             (image.in_order, repair)
@@ -143,7 +157,7 @@ class ElementReporter:
             by,
             cta,
             fix=min(tried)[1] if tried else "load both so that each k of A is the k of B",
-            details=self._loaded_by(wrong, 0, apart),
+            details=self._loaded_by(wrong, 0, at[matrices.index(wrong)]),
         )
 
     def step(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], verified: Verified, cta: Cta) -> None:
@@ -207,15 +221,20 @@ class ElementReporter:
         """The other way in which ldmatrix loads a matrix; "" if something else loads it."""
         if matrix.loads is None or matrix.bits != _HALF_BITS:
             return ""
-        native = self._natives.get(int(matrix.loads[0, 0]))
-        return "" if not isinstance(native, MatrixAccess) else "without .trans" if native.transposed else "with .trans"
+        natives = [self._natives[load] for load in self._loaded.alike(int(matrix.loads[0, 0]))]
+        transposed = {native.transposed if isinstance(native, MatrixAccess) else None for native in natives}
+        if None in transposed:
+            return ""
+        if len(transposed) > 1:
+            return "with .trans in all of its loads, or in none of them"
+        return "without .trans" if True in transposed else "with .trans"
 
     def _loaded_by(self, matrix: Matrix, row: int, k: int) -> list[tuple[str, str]]:
-        """The load of an element."""
+        """The loads of which one has brought an element."""
         if matrix.loads is None:
             return []
         word = k * matrix.loads.shape[1] // max(matrix.elements(np.zeros(matrix.loads.shape, np.int64)).shape[1], 1)
-        return [("loaded by", self._reporter.line(self._ops[int(matrix.loads[row, word])]))]
+        return [("loaded by", self._reporter.line(self._ops[load])) for load in self._loaded.alike(int(matrix.loads[row, word]))]
 
 
 def _element(array: ArrayPlace, address: int) -> str:

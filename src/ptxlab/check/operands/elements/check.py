@@ -49,11 +49,13 @@ class ElementCheck:
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._loaded = launch.program.loaded
-        effects = [op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)]
-        self.follows_tiles = bool(self._loaded.shared or self._loaded.cells) or any(
-            each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in effects
+        asynchronous = {op.index: op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)}
+        self.follows_tiles = (
+            bool(self._loaded.shared or self._loaded.cells)
+            or any(each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in asynchronous.values())
+            or not asynchronous.keys().isdisjoint(self._loaded.matrices)
         )
-        """Whether something is loaded from shared memory that may have been copied there by tensor copies."""
+        """Whether something is taken from shared memory that may have been copied there by tensor copies, other than all operands."""
         self._reporter = reporter
         self._element_reporter = ElementReporter(launch, reporter)
         self._sources: dict[Any, Sources] = {}
@@ -127,7 +129,7 @@ class ElementCheck:
             None if matrix.name in prepared else self._image(by, matrix, own, verified, cta)
             for matrix, own in zip(sources.matrices, words, strict=True)
         ]
-        if len(images) == _PAIR and all(matrix.stored == 1 for matrix in sources.matrices):
+        if len(images) == _PAIR:
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
                 self._element_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)

@@ -47,9 +47,13 @@ def joined(first: Rows | None, second: Rows) -> Rows:
 
 
 def _join_ir() -> str:
-    """``void join(rows, warps, stride, known, count)``."""
+    """``void join(rows, warps, stride, known, count, own, tensor)``: join neighbouring warps, and advance each one's clock.
+
+    ``own`` is the distance of the first warp's own clock from its rows; those of the following warps are one slot further on each.
+    ``tensor`` is the distance from there to the same clock in the row `Row.TENSOR`. Distances are in bytes.
+    """
     module, clocks = native.Module(), native.vector("i32", _LANES)
-    code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count")
+    code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count, i64 own, i64 tensor")
     with code.loop(code["count"], _LANES, entered=True) as i:
         latest, first = code.variable(clocks, 0), code["rows"].at(i, "i32")
         with code.loop(code["warps"], entered=True) as warp:
@@ -57,6 +61,11 @@ def _join_ir() -> str:
         code["known"].store(latest.get(), i)
         with code.loop(code["warps"], entered=True) as warp:
             first.at(warp * code["stride"]).store(latest.get())
+    with code.loop(code["warps"], entered=True) as warp:
+        done = code["rows"].at(code["own"] + warp * (code["stride"] + 4 * len(Component)))
+        clock = done.load("i32") + 1
+        for place in (done, done.at(4), done.at(code["tensor"] + 4)):
+            place.store(clock)
     return module.text()
 
 
@@ -64,7 +73,8 @@ def _join_ir() -> str:
 def join_warps_function() -> Any:
     """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
     library = native.compile_ir(_join_ir(), ["join"], opt=1)
-    return library.function("join", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+    word, pointer = ctypes.c_int64, ctypes.c_void_p
+    return library.function("join", None, pointer, word, word, pointer, word, word, word)
 
 
 @dataclass(slots=True)
@@ -157,7 +167,10 @@ class Agent:
     copies: Slot | None = None
     """The slot of cp.async, if the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
-    """tcgen05.ld whose registers may not have been read: op index and clock."""
+    """tcgen05.ld whose registers may not have been read: op index and clock. Compiled code holds newer ones (`TransferWord.LOADS`)."""
+    transfers: Any = None
+    """The words of its transfers between registers and tensor memory (`TransferWord`), if the program has any."""
+    transfers_address: int = 0
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""
@@ -242,10 +255,14 @@ class Clocks:
     # --------------------------------------------------------------------------------------------------- release and acquire
 
     def join_cta(self, rank: int) -> Rows:
-        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned."""
+        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned, and `tick` each."""
         first = self.agents[rank * self.warps]
         made = np.empty(first.shared.shape, np.uint32)
-        self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size)
+        to_tensor = made.itemsize * self.rows.shape[2] * Row.TENSOR
+        own = made.itemsize * first.main.number
+        self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size, own, to_tensor)
+        for agent in self.agents[first.index : first.index + self.warps]:
+            agent.main.clock += 1
         return made
 
     def tick(self, agent: Agent) -> None:

@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, StateWord
+from ptxlab.check.race.shadow.shadow_ir import (
+    AHEAD,
+    CLUSTER_SHIFT,
+    HOW_SHIFT,
+    OP_WORDS,
+    PROXY_FENCES,
+    READS_TOO,
+    TENSOR_WAITS,
+    TRANSFER,
+    OpWord,
+    StateWord,
+    TransferWord,
+    emit_prefetch,
+)
+from ptxlab.check.race.shadow.transfers import COLUMN_BYTES
+from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.native.builder import Function, Module, Value
 
@@ -14,9 +29,18 @@ _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
 _CLOCKS = "<16 x i32>"
 
 
+_LANE_BYTES = 4
+_DONE, _PYTHON, _SUSPECT = range(3)
+
+
 def emit_drain(module: Module) -> None:
-    """``i64 drain(state, rows, first, count)``: process rows in order; return the index of a row that Python handles, or ``count``."""
+    """``i64 drain(state, rows, first, count)``: process rows in order; return the index of a row that Python handles, or ``count``.
+
+    If what a row of a transfer accesses is suspect, return ~ its index: it is recorded, and `TensorMemoryAccesses.recorded` follows.
+    """
     _accesses(module)
+    _transfer(module)
+    _wait(module)
     c = Function(module, "drain", "i64", "ptr state, ptr rows, i64 first, i64 count")
     state, rows, start, count = c.parameters
     ops = state.pointer(StateWord.OPS)
@@ -36,8 +60,16 @@ def emit_drain(module: Module) -> None:
             state.set_word(StateWord.COPIED, 1)
         with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
             c.call("accesses", "void", state, row, who, op, how & (31 | READS_TOO), size)
+        python = c.variable("i64", how & 0x10000)
+        with c.when((how & TRANSFER).ne(0)):
+            outcome = c.call("transfer", "i64", state, row, op, info)
+            with c.when(outcome.eq(_SUSPECT)):
+                c.ret(~index)
+            python.set(outcome)
+        with c.when((how & sum(TENSOR_WAITS.values())).ne(0)):
+            python.set(c.call("wait", "i64", state, row, how))
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
-        with c.when((how & 0x10000).ne(0) | (fence & suspect)):
+        with c.when(python.get().ne(0) | (fence & suspect)):
             c.ret(index)
         with c.when(fence):
             _proxy_fence(c, state, how)
@@ -58,6 +90,72 @@ def _proxy_fence(c: Function, state: Value, how: Value) -> None:
     own = known.at((state.word(StateWord.SLOT) & ((1 << CLUSTER_SHIFT) - 1)) << 2)
     for component in Component:
         own.store(clock.to("i32"), component)
+
+
+def _transfer(module: Module) -> None:
+    """``i64 transfer(state, row, op, info)``: record a tcgen05.ld or tcgen05.st, as `TensorMemoryAccesses.record` does.
+
+    The result is _PYTHON if nothing has been recorded, _SUSPECT if something is to be judged before what follows.
+    """
+    c = Function(module, "transfer", "i64", "ptr state, ptr row, i64 op, ptr info", internal=True)
+    state, row, op, info = c.parameters
+    transfers, how = state.pointer(StateWord.TRANSFERS), info.load("i64")
+    write = (how & 1).ne(0)
+    loads = transfers.word(TransferWord.LOADS)
+    own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
+    slot = own.load("i64")
+    older = write.select(transfers.word(TransferWord.HELD), 0)
+    # A store may have read the registers of loads.
+    possible = (loads + older).ult(write.select(c.const("i64", 1), TransferWord.MOST))
+    with c.when(slot.eq(0) | ~possible | state.word(StateWord.SUSPECT_COUNT).ne(0)):
+        c.ret(_PYTHON)
+    clock = own.load("i64", 1) + 1
+    own.store(clock, 1)
+    with c.when(~write):
+        place = transfers.at((loads << 4) + 8 * (TransferWord.LOADS + 1))
+        place.store(op)
+        place.store(clock, 1)
+        transfers.set_word(TransferWord.LOADS, loads + 1)
+    state.set_word(StateWord.TRANSFERRED, 1)
+    address, table = row.load("i64", 1), info.pointer(OpWord.COLUMNS)
+    count, size = table.load("i64"), table.load("i64", 1)
+    first = transfers.word(TransferWord.BASE) + (address & 0xFFFF) * COLUMN_BYTES + ((address >> 16) & 31) * _LANE_BYTES
+    who, what = (slot << 32) | clock, op | ((how & 31) << HOW_SHIFT)
+    with c.loop(count) as i:
+        ahead = i + AHEAD
+        emit_prefetch(state, first + table.load("i64", ahead.ult(count).select(ahead, 0) + 2))
+        c.call("span", "void", state, first + table.load("i64", i + 2), size, who, what)
+    with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0)):
+        c.ret(_SUSPECT)
+    with c.when(write):
+        number = slot & ((1 << CLUSTER_SHIFT) - 1)
+        issued = state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * Row.TENSOR + number + Component.EARLY) << 2)
+        issued.store(clock.to("i32"))
+    c.ret(_DONE)
+
+
+def _wait(module: Module) -> None:
+    """``i64 wait(state, row, how)``: a tcgen05.wait, as `wait_for_transfers` does; _PYTHON if nothing has been done."""
+    c = Function(module, "wait", "i64", "ptr state, ptr row, i64 how", internal=True)
+    state, row, how = c.parameters
+    transfers = state.pointer(StateWord.TRANSFERS)
+    context = transfers.pointer(TransferWord.CONTEXT)
+    missing = context.word(Word.LIVE) & ~context.word(Word.EXITED) & ~(row.load("i64") >> 32)
+    write = (how & TENSOR_WAITS[True]).ne(0)
+    parted, suspects = state.word(StateWord.PARTED), state.word(StateWord.SUSPECT_COUNT)
+    with c.when((missing | parted | suspects | write.select(0, transfers.word(TransferWord.HELD))).ne(0)):
+        c.ret(_PYTHON)
+    own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
+    slot, clock = own.load("i64"), own.load("i64", 1).to("i32")
+    with c.when(slot.ne(0)):
+        number, width = slot & ((1 << CLUSTER_SHIFT) - 1), state.word(StateWord.WIDTH)
+        for line in (Row.EXECUTION, Row.TENSOR):
+            for component in Component:
+                place = state.pointer(StateWord.ROWS).at((width * line + number + component) << 2)
+                place.store(clock.intrinsic("umax", place.load("i32")))
+    with c.when(~write):
+        transfers.set_word(TransferWord.LOADS, 0)
+    c.ret(_DONE)
 
 
 def _accesses(module: Module) -> None:

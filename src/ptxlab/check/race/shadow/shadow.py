@@ -6,6 +6,8 @@ import ctypes
 import sys
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,16 @@ _ROWS_OF_ACCESS = 8
 """As many rows take as long as an access of an asynchronous operation."""
 
 
+@cache
+def _sources() -> str:
+    """A digest of the modules that decide the code beside the packages that every key of the cache includes."""
+    here = Path(__file__).parent
+    files = sorted(here.glob("*.py")), [here.parents[1] / "model.py"]
+    return sha256(b"".join(file.read_bytes() for group in files for file in group)).hexdigest()
+
+
 def _request(opt: int) -> tuple[object, ...]:
-    return "shadow", opt
+    return "shadow", opt, _sources()
 
 
 @cache
@@ -63,12 +73,10 @@ class _Functions:
         self.drain, self.ranges = shadow_functions(2 if is_kept else 0)
         self.quick_rows = sys.maxsize if is_kept else _QUICK_ROWS
 
-    def count(self, rows: int) -> None:
-        """Count what is recorded; use the optimised functions from now on if it is much."""
-        self.quick_rows -= rows
-        if self.quick_rows < 0:
-            self.drain, self.ranges = shadow_functions()
-            self.quick_rows = sys.maxsize
+    def optimise(self) -> None:
+        """Use the optimised functions from now on: much has been recorded."""
+        self.drain, self.ranges = shadow_functions()
+        self.quick_rows = sys.maxsize
 
 
 _functions = cache(_Functions)
@@ -189,7 +197,9 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.count(count - first)
+        functions.quick_rows -= count - first
+        if functions.quick_rows < 0:
+            functions.optimise()
         at: int = functions.drain(self._address, rows, first, count)
         return at
 
@@ -198,7 +208,9 @@ class Shadow:
         if self._dirty:
             self._tabulate()
         functions = self._functions
-        functions.count(_ROWS_OF_ACCESS)
+        functions.quick_rows -= _ROWS_OF_ACCESS
+        if functions.quick_rows < 0:
+            functions.optimise()
         functions.ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:

@@ -16,6 +16,7 @@ from ptxlab.engine.support.accesses import rows_up_to
 from ptxlab.native.builder import Function, Module, Value, Variable
 
 __all__ = [
+    "AHEAD",
     "BEFORE",
     "CLUSTER_SHIFT",
     "CONCURRENT",
@@ -28,9 +29,13 @@ __all__ = [
     "PROXY_FENCES",
     "READS_TOO",
     "SUSPECT_WORDS",
+    "TENSOR_WAITS",
+    "TRANSFER",
     "UNWRITTEN",
     "OpWord",
     "StateWord",
+    "TransferWord",
+    "emit_prefetch",
     "emit_shadow",
 ]
 
@@ -52,8 +57,12 @@ READS_TOO = 0x20
 """A bit after kind and write: the access reads the bytes before it writes them."""
 PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
 """The bits of a fence.proxy.async, by the row that it raises to the row of execution. Python handles it if accesses before are suspect."""
-OP_WORDS = 2
-_AHEAD = 4
+TRANSFER = 0x100000
+"""tcgen05.ld and tcgen05.st."""
+TENSOR_WAITS = {False: 0x200000, True: 0x400000}
+"""tcgen05.wait, of loads and of stores."""
+OP_WORDS = 3
+AHEAD = 4
 _FETCHED = 256
 """Prefetched: the cells of the range that is so many ranges later, and so many bytes of them."""
 _FORWARD = 8
@@ -72,8 +81,30 @@ class OpWord(IntEnum):
 
     HOW = 0
     """kind << 1 | write, `READS_TOO`; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19:
-    `PROXY_FENCES`"""
+    `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report"""
     SIZE = 1
+    COLUMNS = 2
+    """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes"""
+
+
+class TransferWord(IntEnum):
+    """The words of the transfers of one warp between registers and tensor memory."""
+
+    LOAD_SLOT = 0
+    """the name of the slot of loads, or 0"""
+    LOAD_CLOCK = 1
+    STORE_SLOT = 2
+    STORE_CLOCK = 3
+    BASE = 4
+    """the host address of the first lane that the warp reaches, in column 0"""
+    CONTEXT = 5
+    """the address of the words of the warp"""
+    HELD = 6
+    """how many loads whose registers may not have been read Python holds, which are older than the others"""
+    LOADS = 7
+    """further such loads: how many, then the op index and the clock of each"""
+    MOST = 8
+    END = 24
 
 
 class StateWord(IntEnum):
@@ -99,6 +130,12 @@ class StateWord(IntEnum):
     """1 if a row was a cp.async"""
     EPOCH = 16
     """the number of the table of objects; a memo for an earlier table is not valid"""
+    TRANSFERS = 17
+    """the address of the transfers of the running agent"""
+    TRANSFERRED = 18
+    """1 if a row was a transfer"""
+    PARTED = 19
+    """1 if some warp has executed an aligned instruction only in part"""
     MEMO = 24
     """cells before and after an access: `_MEMOS` times `MemoWord`"""
     END = MEMO + _MEMOS * 24
@@ -337,10 +374,9 @@ def _initialised(c: Function, state: Value, written: Value, who: Value, what: Va
         written.store(known | mask)
 
 
-def _prefetch(c: Function, state: Value, starts: Value, index: Value, count: Value) -> None:
+def emit_prefetch(state: Value, address: Value) -> None:
     """Prefetch the cells of a range that follows soon: ranges of global memory are far apart."""
     last = state.pointer(StateWord.OBJECTS).at(state.word(StateWord.LAST) * (8 * OBJECT_WORDS))
-    address = starts.load("i64", index.ult(count).select(index, 0))
     offset = address - last.load("i64")
     packed = last.load("i64", 3)
     granule = offset.ult(last.load("i64", 1)).select(offset >> ((packed >> 8) & 0xFF), 0)
@@ -354,7 +390,8 @@ def _ranges(module: Module) -> None:
     c = Function(module, "ranges", "void", "ptr state, ptr starts, ptr sizes, i64 step, i64 count, i64 who, i64 what")
     state, starts, sizes, step, count, who, what = c.parameters
     with c.loop(count) as i:
-        _prefetch(c, state, starts, i + _AHEAD, count)
+        ahead = i + AHEAD
+        emit_prefetch(state, starts.load("i64", ahead.ult(count).select(ahead, 0)))
         size = sizes.at(i * step).load("i32").to("i64")
         with c.when(size.ne(0)):
             c.call("span", "void", state, starts.load("i64", i), size, who, what)

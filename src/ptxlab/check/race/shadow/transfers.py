@@ -11,29 +11,45 @@ from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.layout import fragment
 
-__all__ = ["COLUMN_BYTES", "transferred_ranges"]
+__all__ = ["COLUMN_BYTES", "columns_of", "first_lane", "transferred_ranges"]
 
 COLUMN_BYTES = 512
 """Of the tensor memory of an SM."""
+
+_LANE_BYTES = 4
 
 _Ranges = tuple[NDArray[np.uint64], NDArray[np.uint32]]
 
 
 def transferred_ranges(op: Op, native: TensorAccess, address: int, warp_id: int) -> _Ranges:
     """The offsets in an SM's tensor memory, and the size of each range, that a warp accesses."""
+    size, offsets = _columns(native, _half(op, native))
+    first = (address & 0xFFFF) * COLUMN_BYTES + _LANE_BYTES * (address >> 16 & 31) + first_lane(warp_id)
+    return offsets + np.uint64(first), np.array([size], np.uint32)
+
+
+def first_lane(warp_id: int) -> int:
+    """The offset of the first lane that a warp reaches: lanes 32 * n to + 31."""
+    return 32 * _LANE_BYTES * (warp_id % 4)
+
+
+def columns_of(op: Op, native: TensorAccess) -> NDArray[np.uint64]:
+    """The number of columns that a warp accesses, the bytes of each, and their distances from the first one in bytes."""
+    size, offsets = _columns(native, _half(op, native))
+    return np.concatenate([np.array([len(offsets), size], np.uint64), offsets])
+
+
+def _half(op: Op, native: TensorAccess) -> int:
     split = op.operands[native.split] if native.split >= 0 else Const(0)
-    half = split.value if isinstance(split, Const) else 0
-    return _ranges(native, half, address & 0xFFFFFFFF, warp_id % 4)
+    return split.value if isinstance(split, Const) else 0
 
 
 @lru_cache(maxsize=4096)
-def _ranges(access: TensorAccess, half: int, address: int, quadrant: int) -> _Ranges:
-    """For the warp that reaches lanes 32 * ``quadrant`` to + 31.
+def _columns(access: TensorAccess, half: int) -> tuple[int, NDArray[np.uint64]]:
+    """The bytes of each column, and the distances of the columns from the first one in bytes.
 
     Section "Data Movement Shape".
     """
     cells = fragment(access.shape, access.repeat, access.pack, half)
     columns = np.unique(cells.column if not access.pack else np.stack([cells.column, cells.column + 1]))
-    lane = (quadrant << 5) + (address >> 16 & 31)
-    starts = ((address & 0xFFFF) + columns) * COLUMN_BYTES + 4 * lane
-    return starts.astype(np.uint64), np.array([4 * (int(cells.lane.max()) + 1)], np.uint32)
+    return _LANE_BYTES * (int(cells.lane.max()) + 1), (columns * COLUMN_BYTES).astype(np.uint64)

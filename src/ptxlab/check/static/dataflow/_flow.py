@@ -9,16 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
+from ptxlab.check.static.dataflow._exchange import Words
+from ptxlab.check.static.dataflow._followed import asked_operands, calculates, followed
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
 from ptxlab.check.static.dataflow._values import Data, Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
-from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
-from ptxlab.isa.operands import Addr, Group, Op, PairOf, Reg, Resolved, SymbolAddress
+from ptxlab.isa.native_ops import Collective, LaneAccess
+from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["Flow", "Solver", "flow_of"]
+__all__ = ["Flow", "Part", "Solver", "flow_of"]
 
 _MOST_OPTIONS = 4
 _VISITS = 24
@@ -46,13 +48,17 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for."""
+class Part:
+    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for.
+
+    ``written``: what it writes, if that does not depend on values.
+    """
 
     op: Op
     pure: bool
     reads: tuple[int, ...]
-    asked: tuple[Resolved | None, ...]
+    asked: tuple[Resolved | None, ...] = ()
+    written: list[tuple[int, Value]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +85,11 @@ class Solver:
         self.points: dict[int, Point] = {}
         self.slots: dict[int, Value] = {}
         self.visits = [0] * count
-        self._parts: dict[int, list[_Part]] = {}
+        self._parts: dict[int, list[Part]] = {}
         self._memory: dict[tuple[int, ...], _Seen] = {}
         self._live: dict[int, list[int]] = {}
-        self._followed = _followed(program)
+        self._warps_led: dict[int, tuple[NDArray[np.bool_], bool]] = {}
+        self._followed = followed(program)
 
     def solve(self) -> Flow:
         program = self.program
@@ -142,7 +149,7 @@ class Solver:
 
     def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:
         old_threads = self.reached[block]
-        if not threads.any():
+        if threads is not old_threads and not threads.any():
             return False
         entry = self.entry[block]
         live = self.live_after(before)
@@ -150,7 +157,7 @@ class Solver:
             self.entry[block] = {register: state[register] for register in live if register in state}
             self.reached[block] = threads
             return True
-        changed = bool((threads & ~old_threads).any())
+        changed = threads is not old_threads and bool((threads & ~old_threads).any())
         if changed:
             self.reached[block] = threads | old_threads
         for register in live:
@@ -176,24 +183,38 @@ class Solver:
 
     # ------------------------------------------------------------------------------------------------------ instructions
 
-    def execute(self, number: int, state: State, threads: NDArray[np.bool_]) -> list[Point]:
-        """Execute a block on a state; returns the instructions that the rules look at."""
+    def parts(self, number: int) -> list[Part]:
+        """The instructions of a block that are executed."""
+        found = self._parts.get(number)
+        if found is None:
+            found = self._parts[number] = self._followed_in(number)
+        return found
+
+    def execute(
+        self, number: int, state: State, threads: NDArray[np.bool_], parts: list[Part] | None = None, words: Words | None = None
+    ) -> list[Point]:
+        """Execute a block, or parts of it, on a state; returns the instructions that the rules look at.
+
+        ``words``: what threads have left in shared memory, if that is followed.
+        """
         points: list[Point] = []
         evaluator = self.evaluator
         unwritten = evaluator.unwritten
-        parts = self._parts.get(number)
-        if parts is None:
-            parts = self._parts[number] = self._followed_in(number)
-        for part in parts:
+        for part in self.parts(number) if parts is None else parts:
             op = part.op
             read = [state.get(register) or unwritten(register) for register in part.reads]
-            if part.pure:
+            if part.written is not None:
+                written = part.written
+            elif part.pure:
                 written = evaluator.pure(op, read, state)
             else:
                 seen = self._seen(part, number, read, state)
                 if seen.point is not None:
                     points.append(seen.point)
                 written = self._other(op, seen.operands, threads) if seen.written is None else seen.written
+                if words is not None:
+                    loaded = words.access(op, self.program.natives.get(op.index), seen.operands, threads, state)
+                    written = written if loaded is None else [(register, loaded) for register, _ in written]
             if op.guard is not None:
                 guard = evaluator.operand(op.guard, state, 1)
                 assert guard is not None
@@ -202,8 +223,7 @@ class Solver:
                 state[register] = value
         return points
 
-    def _followed_in(self, number: int) -> list[_Part]:
-        """The instructions of a block that are executed."""
+    def _followed_in(self, number: int) -> list[Part]:
         program = self.program
         block = program.blocks[number]
         found = []
@@ -212,14 +232,15 @@ class Solver:
                 continue
             op = program.ops[index]
             if op.row.kind == "pure":
-                found.append(_Part(op, True, program.reads[index], ()))
+                made = self._new(op) if calculates(op) else None
+                found.append(Part(op, True, program.reads[index] if made is None else (), written=made))
                 continue
-            asked = _asked(op)
+            asked = asked_operands(op)
             bases = [operand.base if isinstance(operand, Addr) else operand for operand in (*asked, op.guard)]
-            found.append(_Part(op, False, tuple([base.index for base in bases if isinstance(base, Reg)]), asked))
+            found.append(Part(op, False, tuple([base.index for base in bases if isinstance(base, Reg)]), asked))
         return found
 
-    def _seen(self, part: _Part, block: int, read: list[Value], state: State) -> _Seen:
+    def _seen(self, part: Part, block: int, read: list[Value], state: State) -> _Seen:
         """An instruction that is not pure on the values that it reads."""
         op = part.op
         key = op.index, *map(id, read)
@@ -267,6 +288,10 @@ class Solver:
         if isinstance(op.effects, Alloc) and (destination := operands[0]) is not None and destination.constant is not None:
             columns = operands[1].constant if operands[1] is not None else None
             self.slots[destination.constant & 0xFFFFFF] = Value(self.symbols.get(("columns", op.index, columns), uniform=True), 0)
+        return self._new(op)
+
+    def _new(self, op: Op) -> list[tuple[int, Value]]:
+        """Values of which nothing is known but which execution has written them."""
         leaf = frozenset({op.index})
         return [(r, Value(self.symbols.get(("written", op.index, i), leaf), 0)) for i, r in enumerate(self.program.writes[op.index])]
 
@@ -286,12 +311,19 @@ class Solver:
         found = self.slots.get(address.constant & 0xFFFFFF)
         return None if found is None else [(register, found) for register in self.program.writes[op.index]]
 
+    def _leads_warps(self, reached: NDArray[np.bool_]) -> bool:
+        """Whether the first lane of each warp of some threads is one of them."""
+        known = self._warps_led.get(id(reached))
+        if known is None:
+            whole = bool(reached[self.threads.lane == 0][np.unique(self.threads.warp[reached])].all())
+            known = self._warps_led[id(reached)] = reached, whole
+        return known[1]
+
     def _collective(
         self, op: Op, operands: tuple[Value | None, ...], native: Collective, reached: NDArray[np.bool_]
     ) -> list[tuple[int, Value]] | None:
         first = self.threads.lane == 0
-        whole = bool(reached[first][np.unique(self.threads.warp[reached])].all())
-        if native.name == "elect" and whole:
+        if native.name == "elect" and self._leads_warps(reached):
             member = operands[native.member]
             if member is not None and member.constant == 0xFFFFFFFF:
                 destination = op.operands[0]
@@ -310,49 +342,6 @@ class Solver:
                     spread = np.repeat(source.data.reshape(-1, 32)[:, lane.constant], 32)
                     return [(destination.index, Value(None, spread if (spread != spread[0]).any() else int(spread[0]), source.root))]
         return None
-
-
-def _followed(program: Program) -> list[bool]:
-    """Whether each op is executed here: all but pure instructions whose results only reach stored data and addresses in global memory."""
-    makers: dict[int, list[Op]] = {}
-    followed = [op.row.kind != "pure" for op in program.ops]
-    wanted: list[int] = []
-
-    def follow(op: Op) -> None:
-        match program.natives.get(op.index):
-            case LaneAccess(space="global" | "const") | Atomic(space="global"):
-                pass
-            case LaneAccess(address=position) | CopyAsync(destination=position):
-                address = op.operands[position]
-                if isinstance(address, Addr) and isinstance(address.base, Reg):
-                    wanted.append(address.base.index)
-            case _ if op.row.kind == "pure":
-                wanted.extend(program.reads[op.index])
-            case _:
-                bases = [operand.base if isinstance(operand, Addr) else operand for operand in _asked(op)]
-                wanted.extend(base.index for base in bases if isinstance(base, Reg))
-        if op.guard is not None:
-            wanted.append(op.guard.index)
-
-    for op in program.ops:
-        if followed[op.index]:
-            follow(op)
-        else:
-            for register in program.writes[op.index]:
-                makers.setdefault(register, []).append(op)
-    while wanted:
-        for op in makers.pop(wanted.pop(), ()):
-            if not followed[op.index]:
-                followed[op.index] = True
-                follow(op)
-    return followed
-
-
-def _asked(op: Op) -> tuple[Resolved | None, ...]:
-    """The operands of an instruction that is not pure whose values rules may ask for: no results, and no vectors, which hold data."""
-    outputs = op.row.outputs
-    given = enumerate(op.operands)
-    return tuple([None if isinstance(each, Group) or (at < outputs and not isinstance(each, Addr)) else each for at, each in given])
 
 
 def _is_parameter(operand: Resolved) -> bool:

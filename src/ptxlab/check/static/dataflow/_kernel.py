@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, flow_of
-from ptxlab.check.static.dataflow._paths import Paths, paths_of
+from ptxlab.check.static.dataflow._paths import Paths, never, paths_of
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution
 from ptxlab.check.static.dataflow._values import Value
@@ -57,6 +57,7 @@ class Kernel:
         self.target = target
         self.flow: Flow = flow_of(program)
         self._behind: dict[int, frozenset[int]] = {}
+        self._continuing: dict[int, NDArray[np.bool_]] = {}
 
     @cached_property
     def paths(self) -> list[Paths]:
@@ -74,6 +75,15 @@ class Kernel:
                 seen.update(new)
                 work += new
             found = self._behind[block] = frozenset(seen)
+        return found
+
+    def continuing(self, point: Point) -> NDArray[np.bool_]:
+        """The threads that reach an instruction, or what follows it in those that do."""
+        found = self._continuing.get(point.block)
+        if found is None:
+            reached = [self.flow.reached[block] for block in (point.block, *self.behind(point.block))]
+            different = {id(each): each for each in reached if each is not None}
+            found = self._continuing[point.block] = np.logical_or.reduce(list(different.values()))
         return found
 
     def execution(self) -> Execution:
@@ -102,9 +112,13 @@ class Kernel:
             return reached if limits is None or not isinstance(guard.data, int) or guard.data else reached & limits
         return np.logical_and(reached, guard.data)
 
+    @cached_property
+    def _executed(self) -> list[Point]:
+        return [point for point in self.points if self.executing(point).any()]
+
     def of(self, test: Test) -> list[Point]:
         """The instructions that a test accepts and some thread may execute."""
-        return [point for point in self.points if test(point) and self.executing(point).any()]
+        return [point for point in self._executed if test(point)]
 
     def shared_offsets(self, point: Point, address: Value | None) -> frozenset[int] | None:
         """The offsets in shared memory that an address may have; None if they are not known. The rank of the CTA is left out."""
@@ -170,11 +184,6 @@ def named_values(point: Point) -> dict[str, tuple[Value, ...]]:
         if value is not None and value.alternatives:
             found[name] = value.alternatives
     return found
-
-
-def never(_: Point) -> bool:
-    """Accept no instruction."""
-    return False
 
 
 def releases(point: Point) -> bool:

@@ -7,7 +7,7 @@ predicate is known for it have one successor. The other branches are alternative
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
-__all__ = ["Paths", "paths_of"]
+__all__ = ["Paths", "never", "paths_of"]
 
 _MOST_CLASSES = 16
 _MOST_STATES = 6000
@@ -53,8 +53,11 @@ class Paths:
     threads: NDArray[np.bool_]
     thread: int
     by_block: list[list[Point]]
+    matching: WeakKeyDictionary[Test, list[Point]]
+    """What each test accepts, for all classes of the kernel."""
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
+    _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
     _tests: WeakKeyDictionary[Test, _Accepted] = field(default_factory=WeakKeyDictionary)
     """What each test accepts; tests of a rule often refer to the kernel, and end with the rule."""
 
@@ -133,12 +136,14 @@ class Paths:
         found = self._tests.get(test)
         if found is None:
             found = self._tests[test] = _Accepted()
-            for number, inside in enumerate(self.by_block):
-                for point in inside:
-                    if test(point) and self.executes(point) is not False:
-                        found.points.append(point)
-                        found.blocks |= 1 << number
-                        found.last[number] = point.op.index
+            matching = self.matching.get(test)
+            if matching is None:
+                matching = self.matching[test] = [point for inside in self.by_block for point in inside if test(point)]
+            for point in matching:
+                if self.executes(point) is not False:
+                    found.points.append(point)
+                    found.blocks |= 1 << point.block
+                    found.last[point.block] = point.op.index
         return found
 
     # ------------------------------------------------------------------------------------------------------------- search
@@ -172,7 +177,11 @@ class Paths:
             held = held | {edge.needs}
         loop = self.flow.loops.get(edge.block)
         if loop is not None and held:
-            held = frozenset(each for each in held if not self._varies(self._symbols[each[0]], loop))
+            key = held, edge.block
+            found = self._turned.get(key)
+            if found is None:
+                found = self._turned[key] = frozenset([each for each in held if not self._varies(self._symbols[each[0]], loop)])
+            return found
         return held
 
     def _varies(self, symbol: Symbol, loop: range) -> bool:
@@ -196,13 +205,17 @@ class Paths:
         The instruction that is the goal, True for the end of the thread, or None if there is no path, or too many to search: what
         follows from its absence is asked of `reaches`.
         """
+        return next(self._found(start, stops, goal), None)
+
+    def _found(self, start: Point | None, stops: Test, goal: Test | None) -> Iterator[Point | bool]:
+        """Each goal to which a path leads, past no other goal."""
         if start is None:
             begin, position, held = 0, -1, Assumptions()
         else:
             begin, position = start.block, start.op.index
             entering = self._entering[begin] if self.reached[begin] else None
             if entering is None:
-                return None
+                return
             known, needs = self.decided(start.guard)
             held = entering | {needs} if known is None and needs is not None else entering
         marked: dict[int, list[tuple[Point, bool]]] = {}
@@ -213,22 +226,20 @@ class Paths:
             if block not in marked:
                 marked[block] = self._marked(block, stops, goal)
             found = self._along(marked[block], after, held)
-            if found is False:
-                continue
+            if found is None and goal is None and self._ends(block, held):
+                found = True
             if found is not None:
-                return found
-            out = self.edges[block]
-            if goal is None and self._ends(block, held):
-                return True
-            for edge in out:
+                if found is not False:
+                    yield found
+                continue
+            for edge in self.edges[block]:
                 now = self._enter(held, edge)
                 if now is None or (edge.block, now) in seen:
                     continue
                 if len(seen) > _MOST_STATES:
-                    return None
+                    return
                 seen.add((edge.block, now))
                 work.append((edge.block, -1, now))
-        return None
 
     def _marked(self, block: int, stops: Test, goal: Test | None) -> list[tuple[Point, bool]]:
         """The instructions of a block that are the goal, or stop a path, and whether they are the goal."""
@@ -317,21 +328,23 @@ class Paths:
         """Whether any way through the blocks leads from an instruction to another one that the class may execute."""
         return self.leads(start, end) and self.executes(end) is not False
 
-    def last_before(self, point: Point, test: Test) -> list[Point | None]:
-        """The instructions that a test accepts and that may be the last ones before an instruction; None for the entry."""
-
-        def here(other: Point) -> bool:
-            return other is point
-
-        def others(other: Point) -> bool:
-            return test(other) and other is not point
-
-        found: list[Point | None] = [] if self.path(None, others, here) is not point else [None]
-        return found + [other for other in self.points(test) if self.path(other, others, here) is point]
+    def last_before(self, test: Test) -> dict[int, list[Point | None]]:
+        """For each instruction that a test accepts, by its index, those of them that may be the last ones before it; None for the entry."""
+        found: dict[int, list[Point | None]] = {}
+        for start in (None, *self.points(test)):
+            following = {each.op.index for each in self._found(start, never, test) if isinstance(each, Point)}
+            for index in following:
+                found.setdefault(index, []).append(start)
+        return found
 
     def between(self, start: Point | None, end: Point, test: Test) -> bool:
         """Whether some path from an instruction, or the entry, to another one goes past one that the test accepts."""
         return any((start is None or self.leads(start, point)) and self.comes_to(point, end) for point in self.points(test))
+
+
+def never(_: Point) -> bool:
+    """Accept no instruction."""
+    return False
 
 
 def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
@@ -356,5 +369,6 @@ def paths_of(flow: Flow) -> list[Paths]:
     by_block: list[list[Point]] = [[] for _ in flow.program.blocks]
     for _, point in sorted(flow.points.items()):
         by_block[point.block].append(point)
-    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block) for members in _classes(flow)]
+    matching: WeakKeyDictionary[Test, list[Point]] = WeakKeyDictionary()
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block, matching) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

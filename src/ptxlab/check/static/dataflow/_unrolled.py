@@ -2,6 +2,9 @@
 
 Threads that part at a branch go on apart, those that are furthest behind first, and join where they meet. A branch that is not known
 leads into a loop, executes its loop once more, or falls through; what is found after it holds on one path only.
+
+In a kernel that loads bytes of shared memory, in which warps tell others what to do, barriers of the CTA hold threads, and constants that
+they leave in shared memory are known where others load them.
 """
 
 from __future__ import annotations
@@ -13,18 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import State
-from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._exchange import Barriers, Words, holds, loads_byte
+from ptxlab.check.static.dataflow._flow import Flow, Part
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
-from ptxlab.isa.effects import MbarrierWait
+from ptxlab.isa.catalogue import Control
+from ptxlab.isa.effects import CtaBarrier, MbarrierWait
+from ptxlab.isa.operands import Op
 
 __all__ = ["Execution", "Step"]
 
 _TURNS = 6
 """How often a loop turns whose end is not known: once more than there are stages in most pipelines."""
 _BUDGET = 2000
-_SHARE = 3
-"""The most instructions: the budget, and so many times those of the kernel."""
+_SHARE, _SHARE_OF_WORKERS = 3, 8
+"""The most instructions: the budget, and so many times those of the kernel; more if its warps tell others what to do: all loops turn."""
 
 Threads = NDArray[np.bool_]
 
@@ -48,12 +54,16 @@ class Step:
 
 @dataclass(slots=True)
 class _Group:
-    """Threads that are at the start of a block; what is assumed of their way holds up to a block, or to the end."""
+    """Threads that are at the start of a block; what is assumed of their way holds up to a block, or to the end.
+
+    ``executed``: how many parts of the block they have executed, if a barrier has held them in it.
+    """
 
     threads: Threads
     state: State
     until: int = 0
     turned: bool = False
+    executed: int = 0
 
 
 class Execution:
@@ -82,24 +92,56 @@ class Execution:
         self.guessed: set[int] = set()
         self.lost = np.zeros(flow.threads.count, np.bool_)
         self._spinning: dict[int, bool] = {}
+        self._exchanges = any(map(loads_byte, self.program.natives.values()))
+        self._words = Words(flow.solver.evaluator) if self._exchanges else None
+        self._barriers: Barriers[tuple[int, _Group]] = Barriers(flow.threads.count)
+        self._passed: list[tuple[int, _Group]] = []
+        """The threads that barriers have let go on, with their blocks."""
 
     def __iter__(self) -> Iterator[Step]:
         program, solver = self.program, self.flow.solver
         self.groups[0] = _Group(self.flow.threads.everything, dict(solver.specials))
-        left = _BUDGET + _SHARE * len(program.ops)
-        while self.groups and left > 0:
-            number = min(self.groups)
-            group = self.groups.pop(number)
-            block = program.blocks[number]
-            left -= block.stop - block.start
+        left = _BUDGET + (_SHARE_OF_WORKERS if self._exchanges else _SHARE) * len(program.ops)
+        while left > 0 and (following := self._following()) is not None:
+            number, group = following
+            parts = solver.parts(number)
+            first, last = group.executed, self._held_after(parts, group.executed)
+            left -= 0 if first else program.blocks[number].stop - program.blocks[number].start
             certain = not group.turned and number >= group.until
-            for point in solver.execute(number, group.state, group.threads):
+            group.executed = last
+            held = False
+            for point in solver.execute(number, group.state, group.threads, parts[first:last], self._words):
                 threads, known = _executing(point.guard, group.threads)
-                if threads.any():
+                if point.guard is None or threads.any():
                     yield Step(point, threads, group.threads, certain and known)
-            self._leave(number, group)
-        for group in self.groups.values():
+                if self._exchanges and isinstance(point.op.effects, CtaBarrier):
+                    held = point.op.effects.waits and bool((threads == group.threads).all())
+                    self._passed += self._barriers.arrive(point, threads, (number, group) if held else None)
+            if not held and last < len(parts):
+                self._passed.append((number, group))
+            elif not held:
+                self._leave(number, group)
+        for group in (*self.groups.values(), *(group for _, group in (*self._passed, *self._barriers.give_up()))):
             self.lost |= group.threads
+
+    def _following(self) -> tuple[int, _Group] | None:
+        """The threads that go on next, with their block."""
+        if not self._passed and not self.groups:
+            self._passed = self._barriers.give_up()
+        if self._passed:
+            return self._passed.pop(0)
+        if not self.groups:
+            return None
+        number = min(self.groups)
+        return number, self.groups.pop(number)
+
+    def _held_after(self, parts: list[Part], first: int) -> int:
+        """How many parts of a block are executed before threads may be held."""
+        if self._exchanges:
+            for at in range(first, len(parts)):
+                if holds(parts[at].op):
+                    return at + 1
+        return len(parts)
 
     def _leave(self, number: int, group: _Group) -> None:
         """Send the threads at the end of a block to its successors."""
@@ -108,6 +150,10 @@ class Execution:
         guard = None if last.guard is None else self.flow.solver.evaluator.operand(last.guard, group.state, 1)
         live = {r: group.state[r] for r in self.flow.solver.live_after(number) if r in group.state}
         state = {**self.flow.solver.specials, **live}
+        if last.row.semantics is Control.INDEXED_BRANCH:
+            index = self.flow.solver.evaluator.operand(last.operands[0], group.state, 32) if guard is None else None
+            self._spread(number, last, index, _Group(group.threads, state, group.until, group.turned))
+            return
         branches = last.row.kind == "control" and guard is not None
         if not branches and len(block.successors) > 1:
             self.lost |= group.threads
@@ -125,9 +171,25 @@ class Execution:
             if threads.any():
                 self._send(number, following, _Group(threads, dict(state), group.until, group.turned))
 
+    def _spread(self, number: int, branch: Op, index: Value | None, group: _Group) -> None:
+        """Send threads to the targets of an indexed branch; if the index is not known, they are lost."""
+        if index is None or not index.exact:
+            self.lost |= group.threads
+            return
+        blocks = {self.program.blocks[each].start: each for each in self.program.blocks[number].successors}
+        indices = np.broadcast_to(np.asarray(index.data), group.threads.shape)
+        self.lost |= group.threads & (indices >= len(branch.targets))
+        for position, target in enumerate(branch.targets):
+            threads = group.threads & (indices == position)
+            if threads.any():
+                self._send(number, blocks[target], _Group(threads, dict(group.state), group.until, group.turned))
+
     def _chosen(self, number: int, guard: Value, group: _Group) -> int:
         """The successor that threads take whose branch is not known."""
         block = self.program.blocks[number]
+        ahead = [each for each in block.successors if each != number]
+        if len(ahead) == 1 < len(block.successors) and self._only_waits(range(number, number + 1)):
+            return ahead[0]
         around = self.flow.loops.get(block.loop)
         leaving = [each for each in block.successors if around is not None and each not in around]
         if leaving and around is not None:
@@ -167,14 +229,16 @@ class Execution:
         """Whether a loop only waits for an mbarrier."""
         found = self._spinning.get(header)
         if found is None:
-            blocks = self.program.blocks
-            loop = self.flow.loops[header]
-            inside = range(blocks[loop.start].start, blocks[loop.stop - 1].stop)
-            points = [self.flow.points[index] for index in inside if index in self.flow.points]
-            waits = [point for point in points if isinstance(point.op.effects, MbarrierWait)]
-            others = [point for point in points if point.op.row.kind != "control" and not isinstance(point.op.effects, MbarrierWait)]
-            found = self._spinning[header] = bool(waits) and not others
+            found = self._spinning[header] = self._only_waits(self.flow.loops[header])
         return found
+
+    def _only_waits(self, loop: range) -> bool:
+        blocks = self.program.blocks
+        inside = range(blocks[loop.start].start, blocks[loop.stop - 1].stop)
+        points = [self.flow.points[index] for index in inside if index in self.flow.points]
+        waits = [point for point in points if isinstance(point.op.effects, MbarrierWait)]
+        others = [point for point in points if point.op.row.kind != "control" and not isinstance(point.op.effects, MbarrierWait)]
+        return bool(waits) and not others
 
     def _send(self, before: int, number: int, group: _Group) -> None:
         if number in self.flow.loops:

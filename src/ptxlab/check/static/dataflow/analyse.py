@@ -19,6 +19,7 @@ from ptxlab.check.static.dataflow.rules import (
     unrolled,
     warpgroups,
 )
+from ptxlab.check.static.followed import Abandoned
 from ptxlab.engine import Program
 from ptxlab.native.collection import collection_paused
 
@@ -41,12 +42,17 @@ _RULES: tuple[Rule, ...] = (
 )
 
 
-def analyse(program: Program, target: str) -> list[Report]:
-    """The mistakes that the text of a kernel shows, one for each code and line, in the order of the text."""
+def analyse(program: Program, target: str, wanted: Callable[[], bool] = lambda: True) -> list[Report]:
+    """The mistakes that the text of a kernel shows, one for each code and line, in the order of the text.
+
+    ``wanted`` is asked before each rule; if it says no, `Abandoned` is raised.
+    """
     found: dict[tuple[str, int], Report] = {}
     with collection_paused():
         kernel = Kernel(program, target)
         for rule in _RULES:
+            if not wanted():
+                raise Abandoned
             for report in rule(kernel):
                 known = found.get((report.code, report.op.line))
                 if known is None or (known.severity == "warning" and report.severity is None):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_supplier, mbarrier_operand
+from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution, Step
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -23,6 +24,8 @@ __all__ = ["Phases"]
 
 _MANY = 1 << 40
 """Arrivals of an instruction that may make any number of them."""
+_ANYWHERE = -1
+"""The offset of an mbarrier that is not known: it may be any."""
 
 
 @dataclass(slots=True)
@@ -76,12 +79,15 @@ class Phases:
         arrives = point.op.index in self.suppliers
         low = None if address is None else address.low(SHARED_RANK_SHIFT)
         if low is None:
-            self.active = not arrives and not isinstance(effect, MbarrierInit)
+            self.active = self.active and not isinstance(effect, MbarrierInit)
+            if arrives:
+                self.unseen.discard(point.op.index)
+                self.events.append(_Event(point, _ANYWHERE, step.threads, None, _MANY))
             return
         self.unseen.discard(point.op.index)
         offsets = np.broadcast_to(np.asarray(low), step.threads.shape)
-        for offset in np.unique(offsets[step.threads]).tolist():
-            threads = step.threads & (offsets == offset)
+        for offset in [low] if isinstance(low, int) else np.unique(offsets[step.threads]).tolist():
+            threads = step.threads if isinstance(low, int) else step.threads & (offsets == offset)
             if isinstance(effect, MbarrierInit):
                 count = point.named("expected")
                 self.expected[offset] = None if count is None or offset in self.expected else count.constant
@@ -103,12 +109,12 @@ class Phases:
 
     def reports(self, execution: Execution) -> Iterator[Report]:
         """What the whole execution shows."""
-        if not self.active or self.unseen or not any(event.parity is not None for event in self.events):
+        if not self.active or not any(event.parity is not None for event in self.events):
             return
         classes = self._classes()
         self._run(classes)
         held = [each for each in classes if each.held is not None]
-        if not held or (execution.lost & ~np.logical_or.reduce([each.threads for each in held])).any():
+        if not held or (execution.lost & ~np.logical_or.reduce([each.threads for each in held])).any() or self._may_have_arrived(held):
             return
         anywhere = self._unfinished_rings(execution)
         reported: set[int] = set()
@@ -117,7 +123,7 @@ class Phases:
         for each in held:
             wait = each.held
             assert wait is not None
-            arrivals = [event for event in self.events if event.parity is None and event.offset == wait.offset]
+            arrivals = [event for event in self.events if event.parity is None and event.offset in (wait.offset, _ANYWHERE)]
             blocked = all(other.held is not None for other in classes if _executes(other, [*arrivals, *anywhere]))
             elsewhere = any(self.kernel.arrives_elsewhere(event.point) for event in arrivals)
             if wait.offset in reported or not blocked or elsewhere:
@@ -129,6 +135,21 @@ class Phases:
                 causes.append(_report(wait, arrivals))
         # Of a circle, the wait of the threads that fill a stage: the first time it has to succeed at once.
         yield from causes or [report for _, report in sorted(circle, key=lambda found: found[0])[:1]]
+
+    def _may_have_arrived(self, held: list[_Class]) -> bool:
+        """Whether threads may execute, on another way than the execution has taken, an arrival before the wait that holds them."""
+        for index in self.unseen:
+            arrival = self.kernel.flow.points[index]
+            executing = self.kernel.executing(arrival)
+            for each in held:
+                if any(
+                    _comes_before(paths, arrival, each) for paths in self.kernel.paths if (paths.threads & each.threads & executing).any()
+                ):
+                    return True
+                executing = executing & ~each.threads
+            if executing.any():
+                return True
+        return False
 
     def _classes(self) -> list[_Class]:
         matrix = np.stack([event.threads for event in self.events])
@@ -151,7 +172,7 @@ class Phases:
                 while (event := each.held) is not None:
                     if event.parity is None:
                         arrived[event.offset] = arrived.get(event.offset, 0) + int(each.threads.sum()) * event.count
-                    elif not self._passes(each, event, arrived.get(event.offset, 0)):
+                    elif not self._passes(each, event, arrived.get(event.offset, 0) + arrived.get(_ANYWHERE, 0)):
                         break
                     each.at += 1
                 moved = moved or each.at > before
@@ -179,6 +200,13 @@ class Phases:
             if len(set(offsets)) > 1 and offsets.count(offsets[0]) == 1 and any(events[0].point.block in loop for loop in loops):
                 unfinished += events
         return unfinished
+
+
+def _comes_before(paths: Paths, arrival: Point, held: _Class) -> bool:
+    """Whether some way leads to an arrival without the wait that holds threads, or from there to that wait."""
+    wait = held.held
+    assert wait is not None
+    return paths.leads(arrival, wait.point) or paths.enters(lambda point: point is wait.point, lambda point: point is arrival)
 
 
 def _may_arrive(point: Point) -> bool:

@@ -98,6 +98,9 @@ class _Read:
     units: NDArray[np.int64]
     threads: NDArray[np.int64]
     asynchronous: bool
+    first: int
+    last: int
+    """The first and the last unit."""
 
 
 def _reads(kernel: Kernel, step: Step) -> Iterator[_Read]:
@@ -113,9 +116,11 @@ def _reads(kernel: Kernel, step: Step) -> Iterator[_Read]:
         size = native.size if isinstance(native, LaneAccess) else native.row
         offsets = offsets_of(point.operands[native.address], threads, size)
         if offsets is not None:
-            yield _Read(units_of(offsets, size), np.flatnonzero(threads), False)
+            units = units_of(offsets, size)
+            yield _Read(units, np.flatnonzero(threads), False, int(units.min()), int(units.max()))
     for start in starts_of(step):
-        yield _Read(np.array([[start // _UNIT]]), np.flatnonzero(step.threads)[:1], True)
+        unit = start // _UNIT
+        yield _Read(np.array([[unit]]), np.flatnonzero(step.threads)[:1], True, unit, unit)
 
 
 def starts_of(step: Step) -> Iterator[int]:
@@ -184,9 +189,12 @@ class Copies:
     def _overwrites(self, kernel: Kernel, step: Step, units: NDArray[np.int64]) -> Iterator[Report]:
         """Whether another warp may still read what is copied to."""
         warps = kernel.flow.threads.warp
+        first, last = int(units.min()), int(units.max())
         for before, read in self.readers:
+            if read.asynchronous or read.last < first or last < read.first or before.point.block > step.point.block:
+                continue
             at = np.isin(units, read.units)
-            if read.asynchronous or not at.any() or before.point.block > step.point.block:
+            if not at.any():
                 continue
             writers = np.unique(warps[np.flatnonzero(step.threads)[at.any(axis=1)]])
             readers = np.unique(warps[read.threads[np.isin(read.units, units).any(axis=1)]])

@@ -39,7 +39,7 @@ def alignment(kernel: Kernel) -> Iterator[Report]:
             fix = "use a predicate that is the same in the warp, or branch around the instruction"
             yield Report("B517", point.op, message, fix)
             continue
-        others = _divided(kernel, reached, _continuing(kernel, point))
+        others = _divided(kernel, reached, kernel.continuing(point))
         if others is not None:
             message = (
                 f"{point.op.short} is executed by {others[1]} threads of warp {others[0]}; all threads of a warp must execute it together"
@@ -51,6 +51,10 @@ def alignment(kernel: Kernel) -> Iterator[Report]:
 def exchanges(kernel: Kernel) -> Iterator[Report]:
     """Exchanges between lanes whose membermask names threads that do not execute them."""
     points = [(point, native) for point in kernel.points if isinstance(native := kernel.program.natives.get(point.op.index), Collective)]
+    together: dict[str, NDArray[np.int64]] = {}
+    for point, native in points:
+        counts = together.setdefault(native.name, np.zeros(kernel.flow.threads.count, np.int64))
+        counts += kernel.executing(point)
     for point, native in points:
         member = point.operands[native.member] if native.member >= 0 else None
         if member is None or member.constant is None:
@@ -58,12 +62,10 @@ def exchanges(kernel: Kernel) -> Iterator[Report]:
         executing = kernel.executing(point)
         lanes = kernel.flow.threads.lane
         named = ((member.constant & 0xFFFFFFFF) >> lanes & 1).astype(np.bool_)
-        whole = _continuing(kernel, point) & named
+        whole = kernel.continuing(point) & named
         if native.anywhere:
-            for other, known in points:
-                if other is not point and known.name == native.name:
-                    whole &= ~kernel.executing(other)
-            whole |= executing & named
+            elsewhere = together[native.name] > executing
+            whole = whole & ~elsewhere | executing & named
         divided = _divided(kernel, executing & named, whole)
         if divided is not None and (executing & named).any():
             message = f"the membermask of {point.op.short} names threads of warp {divided[0]} that do not execute it"
@@ -81,25 +83,6 @@ def _divided(kernel: Kernel, part: NDArray[np.bool_], whole: NDArray[np.bool_], 
         if (missing & inside).any():
             return warp, int((part & inside).sum()), int(((part | whole) & inside).sum())
     return None
-
-
-def _continuing(kernel: Kernel, point: Point) -> NDArray[np.bool_]:
-    """The threads that reach the instruction, or what follows it in those that do."""
-    found = kernel.reached(point)
-    assert found is not None
-    found = found.copy()
-    blocks = kernel.program.blocks
-    seen = {point.block}
-    work = [point.block]
-    while work:
-        for following in blocks[work.pop()].successors:
-            if following not in seen:
-                seen.add(following)
-                work.append(following)
-                reached = kernel.flow.reached[following]
-                if reached is not None:
-                    found |= reached
-    return found
 
 
 def thread_counts(kernel: Kernel) -> Iterator[Report]:
@@ -147,7 +130,7 @@ def _ordered(kernel: Kernel, first: Point, second: Point) -> bool:
 def warpgroups(kernel: Kernel) -> Iterator[Report]:
     """Products, and changes of the number of registers, that only some warps of a warpgroup execute."""
     for point in kernel.of(_is_of_warpgroup):
-        divided = _divided(kernel, kernel.executing(point), _continuing(kernel, point), 4)
+        divided = _divided(kernel, kernel.executing(point), kernel.continuing(point), 4)
         if divided is not None:
             message = f"{point.op.short} is executed by {divided[1]} of {divided[2]} threads of warpgroup {divided[0]}"
             fix = f"let the four warps of a warpgroup execute the same {point.op.row.base} instructions"
@@ -166,10 +149,11 @@ def register_counts(kernel: Kernel) -> Iterator[Report]:
     """Changes to more or fewer registers than the instruction can set, and changes that no barrier separates."""
     changes = kernel.of(_changes_registers)
     for paths in kernel.paths if changes else ():
+        before = paths.last_before(_changes_registers)
         for point in paths.points(_changes_registers):
             effect, wanted = point.op.effects, _registers(kernel, point)
             assert isinstance(effect, RegisterPool)
-            held = [_registers(kernel, before) for before in paths.last_before(point, _changes_registers)]
+            held = [_registers(kernel, each) for each in before.get(point.op.index, ())]
             faults = [None if wanted is None or each is None else effect.fault(wanted, each) for each in held]
             fault = next(filter(None, faults), None)
             if fault is not None:
@@ -254,6 +238,8 @@ def repeated_arrivals(kernel: Kernel) -> Iterator[Report]:
 def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
     """Waits without arrival, and arrivals without a wait in between."""
     arrives, waits = of_class(ClusterArrive), of_class(ClusterWait)
+    if not kernel.of(arrives) and not kernel.of(waits):
+        return
     for paths in kernel.paths:
         wait = paths.path(None, arrives, waits)
         if isinstance(wait, Point):

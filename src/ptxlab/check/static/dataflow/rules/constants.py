@@ -73,6 +73,7 @@ def collectors(kernel: Kernel) -> Iterator[Report]:
     buffers = {point.op.index: buffer for point in kernel.of(is_product) if (buffer := tcgen05.constants.buffer_of(point.op)) is not None}
     if len(buffers) > _MOST_BUFFERS:
         return
+    earlier: dict[str, list[dict[int, list[Point | None]]]] = {}
     for point in kernel.of(lambda p: p.op.index in buffers):
         buffer = buffers[point.op.index]
         if not buffer.needs_matrix:
@@ -82,8 +83,10 @@ def collectors(kernel: Kernel) -> Iterator[Report]:
             found = buffers.get(other.op.index)
             return found is not None and found.name == name
 
-        for paths in kernel.paths:
-            before = paths.last_before(point, of_buffer)
+        if buffer.name not in earlier:
+            earlier[buffer.name] = [paths.last_before(of_buffer) for paths in kernel.paths]
+        for by_index in earlier[buffer.name]:
+            before = by_index.get(point.op.index, [])
             lacking = [b for b in before if b is None or not buffers[b.op.index].leaves_matrix]
             if lacking:
                 line = next((b.op.line for b in lacking if b is not None), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
@@ -53,7 +53,8 @@ def completion(kernel: Kernel) -> Iterator[Report]:
         return isinstance(native, LaneAccess | MatrixAccess) and not native.write and native.space in ("shared", "generic")
 
     for paths in kernel.paths:
-        for start in paths.points(lambda p: _completion(p.op.effects) is not None):
+        unawaited: dict[Hashable, bool] = {}
+        for start in paths.points(_is_grouped):
             of = _completion(start.op.effects)
             assert of is not None
             commit, wait = GROUP_INSTRUCTIONS[of]
@@ -66,10 +67,23 @@ def completion(kernel: Kernel) -> Iterator[Report]:
             elif not paths.reaches(start, waits):
                 message = f"no path from {start.op.short} reaches an instruction that waits for its group"
                 yield Report(code, start.op, message, f"execute {wait} before the result is used, or the kernel ends")
-            elif paths.path(start, waits, None) is True and _straight(kernel, start):
+            elif _straight(kernel, start) and _ends_before(paths, start, waits, unawaited):
                 message = f"some path from {start.op.short} to the end of the kernel has no instruction that waits for its group"
                 fix = f"execute {wait} on every path to the end of the kernel"
                 yield Report(code, start.op, message, fix, severity="note" if code == "X119" else "warning")
+
+
+def _is_grouped(point: Point) -> bool:
+    return _completion(point.op.effects) is not None
+
+
+def _ends_before(paths: Paths, start: Point, waits: Test, known: dict[Hashable, bool]) -> bool:
+    """Whether some path from an instruction to the end of the thread has no wait; ``known`` is the answer for others of its block."""
+    earlier = sum(1 for point in paths.by_block[start.block] if point.op.index < start.op.index and waits(point))
+    key = waits, start.block, earlier, paths.decided(start.guard)
+    if key not in known:
+        known[key] = paths.path(start, waits, None) is True
+    return known[key]
 
 
 def _straight(kernel: Kernel, point: Point) -> bool:

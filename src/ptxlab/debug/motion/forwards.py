@@ -1,12 +1,10 @@
-"""How a session moves through a launch: to positions, forwards, and backwards by executing again from a snapshot."""
+"""How a session moves through a launch: to positions, and forwards."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ptxlab.debug._execution import Execution, Look
@@ -32,17 +30,13 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.result import Result
 
-__all__ = ["Motion", "interruptible"]
+__all__ = ["Forwards", "interruptible"]
 
 _BARRIERS = (CtaBarrier, ClusterArrive, ClusterWait, MbarrierArrive, MbarrierTransactions, MbarrierWait, WaitGroup)
 _ASYNCHRONOUS = (Asynchronous, CommitGroup, CompletionArrival)
 
-
-_PIECE = 400
-"""Instructions of a thread among which the begin of a line is looked for."""
-
 P = ParamSpec("P")
-M = TypeVar("M", bound="Motion")
+M = TypeVar("M", bound="Forwards")
 
 
 def interruptible(move: Callable[Concatenate[M, P], Stop]) -> Callable[Concatenate[M, P], Stop]:
@@ -61,18 +55,8 @@ def interruptible(move: Callable[Concatenate[M, P], Stop]) -> Callable[Concatena
     return moved
 
 
-def _pieces(runs: list[tuple[int, int]]) -> Iterator[int]:
-    """The points at which pieces of the instructions of a thread begin, the last first."""
-    count = 0
-    for first, many in reversed(runs):
-        count += many
-        if count >= _PIECE:
-            count = 0
-            yield first
-
-
-class Motion(Inspection):
-    """Positions, steps, runs, and the same backwards."""
+class Forwards(Inspection):
+    """Positions, steps and runs."""
 
     _stepper: Stepper
     _choices: dict[int, Choice]
@@ -298,124 +282,3 @@ class Motion(Inspection):
         op, depth = self.op(), self._depth()
         before = None if op is None else self._line_of(op)
         return self._thread(lambda other: self._line_of(other) != before and (deeper or len(other.calls) <= depth))
-
-    # ------------------------------------------------------------------------------------------------------------- backwards
-
-    def _scan(self, see: Callable[[Point], object], look: Look, first: int, end: int) -> None:
-        """Execute again, and see the points from ``first`` to before ``end`` that are looked at."""
-
-        def decide(point: Point) -> bool:
-            self._hits = self.stops.hit(self._execution, point)
-            if point.step < end:
-                see(point)
-            return point.step >= end
-
-        focus = self.focus
-        self._travel(first)
-        self.focus = focus
-        if self.point.step < end:
-            see(self.point)
-            ops = None if look.ops is None else look.ops | self.stops.places
-            self._execution.advance(decide, look._replace(ops=ops, until=end))
-            if self.point.interrupted:
-                raise Interrupted
-
-    def _back_to(self, step: int | None, reason: str) -> Stop:
-        """Go to an earlier point; to the start if there is none that is wanted."""
-        self._travel(step or 0)
-        return self._stop("start" if step is None else reason)
-
-    def _stretches(self) -> list[tuple[int, int]]:
-        """What lies before here, between the snapshots, the last first: the first point, and the one behind the last."""
-        here = self.point.step
-        firsts = [each.step + 1 for each in self._execution.snapshots.taken if each.step + 1 < here]
-        return list(pairwise([*firsts, here]))[::-1]
-
-    @interruptible
-    def step_back(self, count: int = 1) -> Stop:
-        """Undo instructions of the chosen thread."""
-        name, lane = self._focused
-        found: list[int] = []
-        for first, end in self._stretches():
-            here: deque[int] = deque(maxlen=count)
-
-            def see(point: Point, here: deque[int] = here) -> None:
-                if self._is_focus(point):
-                    here.append(point.step)
-
-            def passed(first: int, many: int, warp: WarpName, lanes: int, here: deque[int] = here) -> None:
-                if warp == name and lanes >> lane & 1:
-                    here.extend(range(max(first, first + many - count), first + many))
-
-            self._scan(see, Look(frozenset(), passed=passed), first, end)
-            found = [*here, *found]
-            if len(found) >= count:
-                break
-        return self._back_to(found[-count] if len(found) >= count else None, "step")
-
-    @interruptible
-    def step_any_back(self, count: int = 1) -> Stop:
-        """Go back by points."""
-        self._travel(max(self.point.step - count, 0))
-        return self._stop("step" if self.point.step else "start")
-
-    @interruptible
-    def step_line_back(self) -> Stop:
-        """Go back to where the chosen thread began its line, or the line before."""
-        name, lane = self._focused
-        here = self.point.step
-        for first, end in self._stretches():
-            runs: list[tuple[int, int]] = []
-            """The points from which on compiled code has executed the thread, and how many they are."""
-
-            def passed(first: int, many: int, warp: WarpName, lanes: int, runs: list[tuple[int, int]] = runs) -> None:
-                if warp == name and lanes >> lane & 1:
-                    runs.append((first, many))
-
-            self._scan(lambda point: None, Look(frozenset(), passed=passed), first, end)
-            for start in (*_pieces(runs), first):
-                begins = self._line_begins(start, here)
-                if begins:
-                    return self._back_to(begins[-1], "step")
-                here = start + 1
-        return self._back_to(None, "step")
-
-    def _line_begins(self, first: int, end: int) -> list[int]:
-        """The points from one to another at which a thread begins a line; not the first one, if it is not that of the launch."""
-        found: list[int] = []
-        before: tuple[Any, ...] | None = None
-
-        def see(point: Point) -> None:
-            nonlocal before
-            if self._is_focus(point) and point.op is not None:
-                last, before = before, self._line_of(point.op)
-                if before != last and (last is not None or not first):
-                    found.append(point.step)
-
-        self._scan(see, Look(frozenset(), self._focused), first, end)
-        return found
-
-    @interruptible
-    def run_back(self) -> Stop:
-        """Go back to the last breakpoint, watchpoint or error, or to the start."""
-        found: list[int] = []
-        crossed: list[int] = []
-
-        def see(point: Point) -> None:
-            if self._stops_at(point):
-                found.append(point.step)
-
-        def cross(first: int) -> bool:
-            crossed.append(first)
-            return False
-
-        for first, end in self._stretches():
-            self._scan(see, Look(frozenset(), crossed=cross if self.stops.watching else None), first, end)
-            last = found[-1] if found else -1
-            while crossed and last < crossed[-1]:
-                before = crossed.pop()
-                self._scan(see, Look(), max(before - 1, 0), min(before + self._stepper.longest, end))
-                last = max(last, found[-1] if found else -1)
-            if last >= 0:
-                return self._back_to(last, "ended")
-        return self._back_to(None, "ended")

@@ -1,0 +1,1 @@
+"""Motion through a launch: to positions, forwards, and backwards."""

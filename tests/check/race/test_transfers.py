@@ -1,0 +1,58 @@
+"""Transfers between registers and tensor memory: compiled code records them as Python does, with the same findings in the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ptxlab
+from ptxlab.check.race import _recorder
+
+from .order_table.pair import FRAME
+from .order_table.tensor_memory import END, LD, MEET, START, WAIT_LD, WAIT_ST
+
+WIDE_LD = "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r0, %r1, %r2, %r3}, [%at+2];"
+WIDE_ST = "tcgen05.st.sync.aligned.16x64b.x4.b32 [%at+1], {%tid, %tid, %tid, %tid};"
+ST = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%at], {%tid};"
+USE = "st.global.b32 [%out+64], %r0;"
+OTHER_LANES = "add.u32 %at, %tmem, 0;"
+STEPS = (LD, WIDE_LD, ST, WIDE_ST, WAIT_LD, WAIT_ST, USE, OTHER_LANES, MEET, "bar.sync 0;", f"@%warp0 {ST}", f"@%first {USE}")
+
+
+def findings(steps: list[str], model: str) -> list[str]:
+    body = START + "\n".join(steps) + f"\n{WAIT_LD}\n{WAIT_ST}" + END
+    text = FRAME.format(target="sm_100a", body=body, use=USE)
+    arguments: list[Any] = [np.zeros(16384, np.uint32), bytes(128)]
+    result = ptxlab.loads(text, file="transfers.ptx").kernel().launch(args=arguments, block=128, shared_bytes=16384, model=model)
+    return [str(finding) for finding in result.diagnostics]
+
+
+def agree(steps: list[str], model: str) -> list[str]:
+    found = findings(steps, model)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_recorder, "TRANSFER", 0)
+        patched.setattr(_recorder, "TENSOR_WAITS", {False: 0, True: 0})
+        assert findings(steps, model) == found
+    return found
+
+
+@pytest.mark.parametrize("model", ["practice", "spec"])
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=14))
+def test_findings_are_those_of_python(steps: list[str], model: str) -> None:
+    agree(steps, model)
+
+
+def test_more_loads_than_compiled_code_holds() -> None:
+    assert agree([WIDE_LD] * 20 + [USE, WIDE_ST], "practice")
+    assert not agree([WIDE_LD] * 20 + [WAIT_LD, USE, WIDE_ST], "spec")
+
+
+@pytest.mark.parametrize(("steps", "code"), [([ST, LD], "X107"), ([LD, ST], "X108")])
+def test_a_wait_is_missing(steps: list[str], code: str) -> None:
+    assert [code in text for text in agree(steps, "practice")] == [True]
+    assert not agree([steps[0], WAIT_LD, WAIT_ST, steps[1]], "practice")

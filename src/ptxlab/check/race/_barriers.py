@@ -12,7 +12,6 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
-from ptxlab.check.race.shadow.shadow_ir import TransferWord
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     ClusterArrive,
@@ -30,13 +29,12 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.operands import Op
 
-__all__ = ["Barriers", "PendingCompletion", "acquire_barrier"]
+__all__ = ["Barriers", "PendingCompletion"]
 
 _EXECUTION, _TENSOR = int(Row.EXECUTION), int(Row.TENSOR)
 """The rows that say what is ordered before an arrival; that of a relaxed one carries the second alone."""
 _PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
-_LOADS = int(TransferWord.LOADS)
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
@@ -172,7 +170,7 @@ class Barriers:
                 self._operation_arrived(barrier, operation.agent, operation.op)
         elif warp is not None:
             clocks, agent = warp.state["race"]
-            if agent.transfers is not None and (agent.loads or agent.transfers[_LOADS]):
+            if agent.transfers is not None:
                 self._tensor_memory.consume(clocks, agent, warp.op.index)
             effects = warp.op.effects
             if type(effects) is CtaBarrier:
@@ -299,15 +297,10 @@ class Barriers:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
 
 
-def acquire_barrier(warp: Any, op: Op) -> None:
-    """The wait of a warp at a barrier of its CTA is over. Those that were blocked have acquired when it completed."""
-    clocks, agent = warp.state["race"]
+def _acquire_barrier(warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """The wait of a warp at a barrier of its CTA is over. Warps that were blocked have acquired when the barrier completed."""
     if agent.barrier is not None:
         _acquire(clocks, agent, agent.barrier.clock)
-
-
-def _acquire_barrier(warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
-    acquire_barrier(warp, op)
 
 
 def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:

@@ -20,7 +20,7 @@ from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, TransferWord
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
 from ptxlab.isa.operands import Op
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
-_LOADS = int(TransferWord.LOADS)
 _UNIT = 64
 """Bytes of the 16 lanes of a column that accumulators consist of."""
 _ROWS_AND_COLUMNS = 0x1F7E_0000
@@ -73,7 +72,7 @@ class Operations:
         if running is None:
             return
         warp, clocks, agent = running
-        if agent.transfers is not None and (agent.loads or agent.transfers[_LOADS]):
+        if agent.transfers is not None:
             self._tensor_memory.consume(clocks, agent, operation.op.index)
         effects = operation.op.effects
         if isinstance(effects, Asynchronous):

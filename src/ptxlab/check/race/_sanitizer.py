@@ -13,7 +13,7 @@ import numpy as np
 
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
-from ptxlab.check.race._barriers import Barriers, acquire_barrier
+from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
 from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
@@ -34,7 +34,6 @@ from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
     Completion,
-    CtaBarrier,
     Effect,
     Fence,
     GridLaunch,
@@ -157,8 +156,6 @@ class Sanitizer(Observer):
         handler: Handler | None = self._handlers[type(op.effects)](op.effects)
         if handler is None:
             return None
-        if isinstance(op.effects, CtaBarrier):
-            return acquire_barrier
 
         def retired(warp: Warp, op: Op) -> None:
             clocks, agent = warp.state["race"]

@@ -14,7 +14,7 @@ from ptxlab.debug._session import Session
 from ptxlab.debug.dap import breakpoints, frames, texts
 from ptxlab.debug.dap.breakpoints import Breakpoints
 from ptxlab.debug.dap.frames import Frames
-from ptxlab.debug.dap.places import Places
+from ptxlab.debug.dap.places import Arguments, Places
 from ptxlab.debug.dap.protocol import Connection, Malformed
 from ptxlab.debug.dap.texts import Texts
 from ptxlab.diagnostics import PtxlabError
@@ -22,7 +22,6 @@ from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["Adapter"]
 
-Arguments = dict[str, Any]
 Handler = Callable[["Adapter", Arguments], dict[str, Any] | None]
 _CAPABILITIES = (
     "supportsConfigurationDoneRequest",

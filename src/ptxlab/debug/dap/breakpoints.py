@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ptxlab.debug._points import DebugError, refuse
 from ptxlab.debug._session import Session
-from ptxlab.debug.dap.places import Places
+from ptxlab.debug.dap.places import Arguments, Places
 
 __all__ = ["REQUESTS", "Breakpoints"]
-
-Asked = dict[str, Any]
 
 
 class Breakpoints:
@@ -21,32 +18,32 @@ class Breakpoints:
         self._session, self._places = session, places
         self._set: dict[str, list[int]] = {}
 
-    def at_lines(self, arguments: Asked) -> Asked:
+    def at_lines(self, arguments: Arguments) -> Arguments:
         """At lines of a source file, or of the PTX text."""
         source = arguments["source"]
         ptx = self._places.is_ptx(source)
         name = "ptx" if ptx else str(source.get("path") or source.get("name") or "")
 
-        def place(each: Asked) -> tuple[str, str]:
+        def place(each: Arguments) -> tuple[str, str]:
             line = self._places.line(int(each["line"]))
             return ("line", str(line)) if ptx else ("source", f"{name}:{line}")
 
         return self._replace(f"source {name}", arguments.get("breakpoints", []), lambda each: self._break(*place(each), each))
 
-    def at_functions(self, arguments: Asked) -> Asked:
+    def at_functions(self, arguments: Arguments) -> Arguments:
         """At functions; a name with a dot is an opcode: ``tcgen05.mma``."""
 
-        def place(each: Asked) -> int:
+        def place(each: Arguments) -> int:
             name = str(each["name"])
             return self._break("instruction" if "." in name else "function", name, each)
 
         return self._replace("function", arguments["breakpoints"], place)
 
-    def at_instructions(self, arguments: Asked) -> Asked:
+    def at_instructions(self, arguments: Arguments) -> Arguments:
         """At instructions of the disassembly."""
         ops = self._session.launch.program.ops
 
-        def place(each: Asked) -> int:
+        def place(each: Arguments) -> int:
             index = self._places.index(str(each["instructionReference"]), int(each.get("offset", 0)))
             if not 0 <= index < len(ops):
                 raise refuse("G103", f"there is no instruction at {each['instructionReference']}")
@@ -54,11 +51,11 @@ class Breakpoints:
 
         return self._replace("instruction", arguments["breakpoints"], place)
 
-    def at_data(self, arguments: Asked) -> Asked:
+    def at_data(self, arguments: Arguments) -> Arguments:
         """At changes of what `data` has named."""
         session = self._session
 
-        def place(each: Asked) -> int:
+        def place(each: Arguments) -> int:
             kind, name, *thread = str(each["dataId"]).split(" ")
             if kind != "register":
                 return session.watch_memory(kind, int(name, 0), int(thread[0])).number
@@ -72,18 +69,18 @@ class Breakpoints:
 
         return self._replace("data", arguments["breakpoints"], place)
 
-    def at_findings(self, codes: list[str]) -> Asked:
+    def at_findings(self, codes: list[str]) -> Arguments:
         """At findings whose codes begin so."""
         return self._replace("finding", [{"code": code} for code in codes], lambda each: self._break("finding", each["code"], {}))
 
-    def data(self, arguments: Asked) -> Asked:
+    def data(self, arguments: Arguments) -> Arguments:
         """What a register or an address is called as a place of data."""
         try:
             return self._data(str(arguments["name"]), bool(arguments.get("asAddress")), int(arguments.get("bytes", 4)))
         except DebugError as error:
             return {"dataId": None, "description": error.diagnostic.message}
 
-    def _data(self, name: str, as_address: bool, size: int) -> Asked:
+    def _data(self, name: str, as_address: bool, size: int) -> Arguments:
         session, focus = self._session, self._session.focus
         if as_address:
             space, address = self._places.memory(name, 0)
@@ -102,18 +99,18 @@ class Breakpoints:
         kind = next((kind for kind, numbers in self._set.items() if number in numbers), "")
         return {"function": "function breakpoint", "instruction": "instruction breakpoint", "finding": "exception"}.get(kind, "breakpoint")
 
-    def _break(self, kind: str, where: str, asked: Asked) -> int:
+    def _break(self, kind: str, where: str, asked: Arguments) -> int:
         hits = str(asked.get("hitCondition") or "1").lstrip(">= ")
         if not hits.isdecimal():
             raise refuse("G102", f"{asked['hitCondition']!r} is no number of hits", fix="write a number from 1")
         return self._session.break_at(kind, where, asked.get("condition") or None, int(hits)).number
 
-    def _replace(self, kind: str, asked: list[Asked], place: Callable[[Asked], int]) -> Asked:
+    def _replace(self, kind: str, asked: list[Arguments], place: Callable[[Arguments], int]) -> Arguments:
         for number in self._set.pop(kind, ()):
             if number in self._session.stops.breakpoints or number in self._session.stops.watchpoints:
                 self._session.delete(number)
         numbers: list[int] = []
-        found: list[Asked] = []
+        found: list[Arguments] = []
         for each in asked:
             try:
                 numbers.append(place(each))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ptxlab.debug._session import Session
-from ptxlab.debug.dap.places import Places
+from ptxlab.debug.dap.places import Arguments, Places
 from ptxlab.debug.dap.variables import Variables
 
 __all__ = ["REQUESTS", "Frames"]
-
-Arguments = dict[str, Any]
 
 
 class Frames:

@@ -10,7 +10,10 @@ from ptxlab.debug._session import Session
 from ptxlab.diagnostics import Place
 from ptxlab.isa.address_space import SHARED_WINDOW
 
-__all__ = ["PTX_SOURCE", "Places", "source_file"]
+__all__ = ["PTX_SOURCE", "Arguments", "Places", "source_file"]
+
+Arguments = dict[str, Any]
+"""Of a request of the protocol, or the body of an answer."""
 
 PTX_SOURCE = 1
 """The source reference of the PTX text, where no file holds it."""

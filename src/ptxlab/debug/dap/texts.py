@@ -8,11 +8,10 @@ from typing import Any
 from ptxlab import ptx
 from ptxlab.debug._points import refuse
 from ptxlab.debug._session import Session
-from ptxlab.debug.dap.places import PTX_SOURCE, Places, source_file
+from ptxlab.debug.dap.places import PTX_SOURCE, Arguments, Places, source_file
 
 __all__ = ["REQUESTS", "Texts"]
 
-Arguments = dict[str, Any]
 _MOST_BYTES = 1 << 20
 _MOST_INSTRUCTIONS = 1 << 14
 

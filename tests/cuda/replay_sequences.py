@@ -21,7 +21,7 @@ from ptxlab.interop.session import Session, Settings
 
 SECONDS = 120
 """After which a sequence is ended."""
-PRELOADED = ("ptxlab.machine.launch.launch", "ptxlab.engine.lowering.lower", "ptxlab.engine.llvm.executable", "ptxlab.check.race")
+PRELOADED = ("ptxlab.machine.launch.execution", "ptxlab.engine.lowering.lower", "ptxlab.engine.llvm.executable", "ptxlab.check.race")
 
 
 def _child(program: ctypes.CDLL, name: str, library: str, descriptor: int) -> None:

@@ -20,7 +20,8 @@ from ptxlab.engine.lowering.register_use import deciding_registers, operand_regi
 from ptxlab.engine.program import Observed
 from ptxlab.isa.operands import Addr, Op, Reg
 from ptxlab.machine import Device
-from ptxlab.machine.launch.launch import Launch, execute
+from ptxlab.machine.launch.execution import execute
+from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.warp.warp import Warp
 from tests.check.race.filling_helpers import Bytes, Followed, randomised

@@ -332,7 +332,7 @@ def test_writes_of_different_bits_race() -> None:
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_more_device_memory_than_a_second_run_copies(monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
-    monkeypatch.setattr("ptxlab.machine.launch.launch._MOST_KEPT", 1 << 20)
+    monkeypatch.setattr("ptxlab.machine.launch.execution._MOST_KEPT", 1 << 20)
     device = ptxlab.Device("sm_100a")
     held = device.array(np.zeros(1 << 21, np.uint8))
     racing = IN_PLACE.format(guard="@p") + "atom.shared.exch.b32 r5, [s+64], tid; ld.shared.u32 r4, [s];"

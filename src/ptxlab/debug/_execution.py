@@ -21,7 +21,8 @@ from ptxlab.debug._points import Author, Change, Choice, Event, Point, WarpName,
 from ptxlab.debug._snapshots import Snapshot, Snapshots
 from ptxlab.debug._stepper import Stepper
 from ptxlab.engine import Word
-from ptxlab.machine.launch.launch import Launch, execute
+from ptxlab.machine.launch.execution import execute
+from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.observe.observer import EarlierAccess, Observer
 
 if TYPE_CHECKING:

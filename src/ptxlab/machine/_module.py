@@ -196,7 +196,7 @@ class Kernel:
             self._last = None if " at 0x" in asked or "..." in asked else (asked, progress, outside, configuration)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
-        from ptxlab.machine.launch.launch import run
+        from ptxlab.machine.launch.execution import run
 
         return run(self, target, configuration, args, started)
 
@@ -223,7 +223,7 @@ class Kernel:
         LaunchError
             if the launch is refused
         """
-        from ptxlab.machine.launch.launch import prepare
+        from ptxlab.machine.launch.execution import prepare
 
         configuration = LaunchConfiguration.of(self.program, LaunchOptions().changed(**options), grid, block, cluster, shared_bytes, None)
         target = device if device is not None else Device(self.module.target)

@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
-from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.launch.program_facts import facts_of, only_computes, uses_tensor_memory
-from ptxlab.machine.launch.reports import LaunchEnded, Reports
-from ptxlab.machine.launch.result import Result, Stats
+from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
+from ptxlab.machine.launch.reports import Reports
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
-from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for, tracing
-from ptxlab.machine.replay.replay import Replay
+from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.pending_registers import early_uses
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 from ptxlab.machine.workers.accesses import AccessObserver
-from ptxlab.machine.workers.processes import run_clusters, shared_with_processes
+from ptxlab.machine.workers.processes import run_clusters
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
-    from ptxlab.machine._module import Kernel
     from ptxlab.machine.workers.worker import Part, Worker
     from ptxlab.ptx import Module
 
-__all__ = ["Launch", "execute", "prepare", "run"]
+__all__ = ["Launch", "roots_of"]
 
 _PENDING_ROWS = 4096
-_MOST_KEPT = 1 << 28
-"""Bytes of device memory that are copied for a second run."""
 _WINDOW = 1 << 32
 _NO_SYMBOLS = np.zeros(1, np.uint64)
 
@@ -142,7 +134,7 @@ class Launch:
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
-        self.roots = _roots(parameters, addresses)
+        self.roots = roots_of(parameters, addresses)
         self.worker: Worker | None = None
         """In a worker process: what this is."""
         self.workers, self.why_alone = 1, ""
@@ -447,97 +439,6 @@ class Launch:
             self.additions.report()
 
 
-def _roots(parameters: bytes, globals_: dict[str, int]) -> bytes:
+def roots_of(parameters: bytes, globals_: dict[str, int]) -> bytes:
     """The bytes that hold the addresses with which a kernel begins."""
     return parameters + b"".join(address.to_bytes(8, "little") for address in globals_.values())
-
-
-def prepare(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any]) -> Replay:
-    """Keep a launch that has not been run: bind the arguments, and copy the device memory."""
-    shared_bytes(kernel.program, options.shared_bytes)
-    addresses = device.module_addresses(kernel.module)
-    values = list(args)
-    arguments = bind_arguments(kernel.program.parameters, kernel.program.param_bytes, values, device, kernel.name)
-    try:
-        device.launches += 1
-        return Replay.of(kernel, options, device, values, arguments, addresses, device.memory.copy())
-    finally:
-        arguments.release()
-
-
-def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any], started: float) -> Result:
-    """Bind the arguments, run, and change arrays if the kernel ran to its end."""
-    checks = options.checks
-    program, executable = kernel.variant(options.contract, "race" in checks, options.tracked, "operands" in checks, options.profile)
-    trace = tracing(options.trace)
-    shared_bytes(program, options.shared_bytes)
-    addresses = device.module_addresses(kernel.module)
-    values = list(args)
-    alone = options.outside is None and device.memory.chooses_addresses
-
-    def lend(places: Sequence[tuple[int, int]]) -> bool:
-        return alone and not (options.processes > 1 and shared_with_processes(places))
-
-    arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name, lend)
-    journal: Journal | None = None
-    completed = False
-    try:
-        device.launches += 1
-        roots = _roots(arguments.packed, addresses)
-        confirms = options.confirms and not facts_of(program, executable).of(only_computes)
-        size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
-        again = confirms and (options.keep_inputs or size <= _MOST_KEPT)
-        replay_of = partial(Replay.of, kernel, options, device, values, arguments, addresses)
-        replay = replay_of(device.memory.copy(roots)) if options.keep_inputs or (again and not alone) else None
-        if replay is None and again:
-            journal = Journal(device.memory, device.memory.reached_from(roots))
-        elif arguments.lent:
-            journal = Journal(device.memory, arguments.lent)
-
-        def before() -> Replay:
-            if replay is not None:
-                return replay
-            assert journal is not None
-            return replay_of(journal.memory_before(roots))
-
-        where = device, kernel.module.ast, program, executable, options, arguments.packed, addresses
-        launch = Launch(*where, trace=trace, journal=journal)
-        result = execute(launch, started, replay if options.keep_inputs else None, before if again else None, size)
-        if launch.profiler is None:  # a profile makes its estimate when it is asked for it
-            launch.forget()
-        if result.completed:
-            arguments.write_back()
-            completed = True
-        return result
-    finally:
-        if journal is not None and not completed:
-            journal.restore(arguments.lent)
-        arguments.release()
-
-
-def execute(launch: Launch, started: float, replay: Replay | None, second: Callable[[], Replay] | None, size: int = 0) -> Result:
-    """Run a launch until it ends, or until a finding ends it, and make its result.
-
-    ``replay`` goes into the result. ``second`` gives what runs the launch again where findings hold only if a value is used: before its
-    end, where a finding ends it. Without it, or if the launch does not run to its end, all device memory counts as defined afterwards.
-    These findings say so if the ``size`` of device memory is why there is no ``second``.
-    """
-    notes: tuple[Diagnostic, ...] = ()
-    completed = False
-    launch.observations.followed = second is not None and launch.options.tracked
-    try:
-        launch.run()
-        completed = True
-    except LaunchEnded:
-        pass
-    finally:
-        if launch.observer is not None:
-            notes = launch.observer.finished()
-    if second is not None and launch.observer is not None and (completed or launch.observer.open_findings()):
-        launch.reports.review(launch.observer.uses(cache(second), completed))
-    elif not launch.facts.of(only_computes):
-        launch.device.memory.forget_mirrors()
-        if completed and second is None and size > _MOST_KEPT and launch.observer is not None:
-            launch.reports.not_reviewed(launch.observer.open_findings(), size >> 20, _MOST_KEPT >> 20)
-    profile = None if launch.profiler is None else launch.profiler.profile()
-    return Result((*launch.reports.diagnostics(), *notes), Stats.of(launch, started), completed, "".join(launch.printed), replay, profile)

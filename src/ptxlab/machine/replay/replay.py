@@ -131,7 +131,8 @@ class Replay:
         the result, and the memory afterwards
         """
         from ptxlab.engine import Executable
-        from ptxlab.machine.launch.launch import Launch, execute
+        from ptxlab.machine.launch.execution import execute
+        from ptxlab.machine.launch.launch import Launch
 
         started = time.perf_counter()
         options = replace(self.options, **{"trace": None, "outside": None, "profile": False} | changes)

@@ -1,4 +1,4 @@
-"""What threads of a CTA tell each other in one execution: barriers that hold them, and constants that they leave in shared memory.
+"""How threads of a CTA communicate in one execution: barriers at which they wait, and constants that they store in shared memory.
 
 Warps that wait for work read its number, a byte of shared memory, behind a barrier, and branch on it.
 """

@@ -141,7 +141,7 @@ _REDUCTION: dict[str, Any] = {
 def reduce(warp: WarpContext) -> Wait | None:
     """Arrive, wait, and reduce a predicate over all threads of the CTA, or over ``b`` threads."""
     key = ("bar.red", warp.op.index, warp.mask)
-    if warp.retried:
+    if warp.retried is not None:
         barrier, generation = warp.state.pop(key)
         done = True
     else:

@@ -121,7 +121,7 @@ class MbarrierState(_Barrier):
         self._completed()
 
     def completed(self, parity: int) -> bool:
-        """Return whether the phase of this parity has completed."""
+        """Return whether the phase of this parity (its lowest bit) has completed."""
         return (self.phase ^ parity) & 1 == 1
 
     def passed(self, state: int) -> bool:

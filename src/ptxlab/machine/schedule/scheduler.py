@@ -134,7 +134,8 @@ class Scheduler:
         group.state = RUN
         warp = group.warp
         if wait.retry:
-            group.again = group.retried = True
+            group.again = True
+            group.retried = wait
         else:
             retire_hook = self._retire_hooks[group.op]
             if retire_hook is not None:
@@ -383,7 +384,8 @@ class Scheduler:
                     again = group.again = False
                     index, active = group.op, group.active
                     warp.retried, warp.expired = group.retried, group.expired
-                    group.retried = group.expired = False
+                    group.retried = None
+                    group.expired = False
                 else:
                     status = execute(context)
                     if observer is not None and words[_EVENTS]:
@@ -412,7 +414,8 @@ class Scheduler:
                 services[index] += 1
                 wait = handlers[index](warp)
                 if resumed:
-                    warp.expired = warp.retried = False
+                    warp.expired = False
+                    warp.retried = None
                 if wait is not None:
                     group.state = WAIT
                     group.wait = wait

@@ -293,8 +293,7 @@ class Registers:
         value: int = view[(at >> shift) + lane]
         if mask == ALL_LANES:
             size = width >> 3
-            raw = self._views[0]
-            if raw[at : at + 32 * size].tobytes() != raw[at : at + size].tobytes() * 32:
+            if self._views[0][at : at + 32 * size].tobytes() != value.to_bytes(size, "little") * 32:
                 return None
         elif mask & (mask - 1):
             start = at >> shift
@@ -396,13 +395,13 @@ class Registers:
     def common_address(self, operand: Resolved | int) -> int | None:
         """Base plus offset of a bracketed operand if it is the same in all executing lanes, else None."""
         operand = self.op.operands[operand] if isinstance(operand, int) else operand
-        if isinstance(operand, Addr):
-            base = operand.base
-            if type(base) is Reg:
-                found = self.common(base, 64)
-                return found if found is None or not operand.offset else found + operand.offset & _LIMITS[64]
-            return self._lane_address(operand, 0)
-        return self.common(operand, 64)
+        if type(operand) is not Addr:
+            return self.common(operand, 64)
+        base = operand.base
+        if isinstance(base, Reg):
+            found = self.common(base, 64)
+            return found if found is None or not operand.offset else found + operand.offset & _LIMITS[64]
+        return (operand.offset if base is None else self.symbol(base) + operand.offset) & _LIMITS[64]
 
     def write(self, operand: Resolved | int, values: NDArray[Any] | int, bits: int = 32) -> None:
         """Write a destination register in the executing lanes."""

@@ -88,7 +88,7 @@ class ConvergedLanes:
     active: int = 0
     again: bool = False
     expired: bool = False
-    retried: bool = False
+    retried: Wait | None = None
 
     @property
     def instruction(self) -> Op:
@@ -135,7 +135,8 @@ class Warp(Registers):
         self.converged = [ConvergedLanes(self, 0, mask)]
         self.queued = False
         self.spun = False
-        self.expired = self.retried = False
+        self.expired = False
+        self.retried: Wait | None = None
         self.slice = self.fuel = 0
         self.progress = -1
         self.local: NDArray[np.uint8] | None = None

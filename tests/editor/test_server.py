@@ -370,7 +370,7 @@ BUSY = 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "lines"), [("flash_causal_fp16", 4000), ("mm_gelu_bf16", 4500)])
+@pytest.mark.parametrize(("name", "lines"), [("flash_causal_fp16", 4000), ("flash_ws_fp16", 3400), ("mm_gelu_bf16", 4500)])
 def test_an_edit_of_a_long_kernel_with_tensor_cores(name: str, lines: int) -> None:
     """All findings of the edited text, those along the paths included, in processor time."""
     text = unrolled((KERNELS / f"{name}.ptx").read_text(), lines)

@@ -115,7 +115,7 @@ class Solver:
         program = self.program
         block = program.blocks[number]
         self.visits[number] += 1
-        state = {**self.specials, **(self.entry[number] or {})}
+        state = dict(self.entry[number] or self.specials)
         threads = self.reached[number]
         assert threads is not None
         for point in self.execute(number, state, threads):
@@ -147,6 +147,13 @@ class Solver:
             found = self._live[block] = members(self.program.live_out[block], self.program.crossing)
         return found
 
+    def live_state(self, block: int, state: State) -> State:
+        """The values that something reads behind a block."""
+        live = self.live_after(block)
+        found = dict(self.specials)
+        found.update([item for item in zip(live, map(state.get, live), strict=True) if item[1] is not None])
+        return found
+
     def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:
         old_threads = self.reached[block]
         if threads is not old_threads and not threads.any():
@@ -154,21 +161,19 @@ class Solver:
         entry = self.entry[block]
         live = self.live_after(before)
         if entry is None or old_threads is None:
-            self.entry[block] = {register: state[register] for register in live if register in state}
+            self.entry[block] = self.live_state(before, state)
             self.reached[block] = threads
             return True
         changed = threads is not old_threads and bool((threads & ~old_threads).any())
         if changed:
             self.reached[block] = threads | old_threads
-        for register in live:
-            new = state.get(register)
-            if new is None:
+        for register, old, new in zip(live, map(entry.get, live), map(state.get, live), strict=True):
+            if old is new or new is None:
                 continue
-            old = entry.get(register)
             if old is None:
                 entry[register] = new
                 changed = True
-            elif old is not new and not old.same(new):
+            elif not old.same(new):
                 key = ("joined", block, register)
                 if old.symbol is not None and old.symbol.key == key:
                     continue

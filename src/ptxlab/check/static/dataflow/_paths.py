@@ -7,7 +7,7 @@ predicate is known for it have one successor. The other branches are alternative
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._matches import Matches, Test
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
-__all__ = ["Paths", "never", "paths_of"]
+__all__ = ["Paths", "behind", "never", "paths_of"]
 
 _MOST_CLASSES = 16
 _MOST_STATES = 6000
 Assumptions = frozenset[tuple[int, bool]]
-Test = Callable[[Point], bool]
+_Marked = Sequence[tuple[Point, bool]]
 
 
 @dataclass(slots=True)
@@ -52,9 +53,7 @@ class Paths:
     flow: Flow
     threads: NDArray[np.bool_]
     thread: int
-    by_block: list[list[Point]]
-    matching: WeakKeyDictionary[Test, list[Point]]
-    """What each test accepts, for all classes of the kernel."""
+    matches: Matches
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
     _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
@@ -96,7 +95,7 @@ class Paths:
     @cached_property
     def _repeated(self) -> set[int]:
         """The symbols on which more than one instruction depends: only their values are kept along a path."""
-        counts = Counter(id(point.guard.symbol) for inside in self.by_block for point in inside if point.guard is not None)
+        counts = Counter(id(point.guard.symbol) for inside in self.matches.by_block for point in inside if point.guard is not None)
         return {symbol for symbol, count in counts.items() if count > 1}
 
     def decided(self, guard: Value | None) -> tuple[bool | None, tuple[int, bool] | None]:
@@ -136,10 +135,7 @@ class Paths:
         found = self._tests.get(test)
         if found is None:
             found = self._tests[test] = _Accepted()
-            matching = self.matching.get(test)
-            if matching is None:
-                matching = self.matching[test] = [point for inside in self.by_block for point in inside if test(point)]
-            for point in matching:
+            for point in self.matches(test):
                 if self.executes(point) is not False:
                     found.points.append(point)
                     found.blocks |= 1 << point.block
@@ -218,14 +214,18 @@ class Paths:
                 return
             known, needs = self.decided(start.guard)
             held = entering | {needs} if known is None and needs is not None else entering
-        marked: dict[int, list[tuple[Point, bool]]] = {}
+        marked: dict[int, _Marked] = {}
+        stopping = self.matches.known(stops)
+        aiming = None if goal is None else self.matches.known(goal)
         seen: set[tuple[int, Assumptions]] = set()
         work: list[tuple[int, int, Assumptions]] = [(begin, position, held)]
         while work:
             block, after, held = work.pop()
             if block not in marked:
-                marked[block] = self._marked(block, stops, goal)
-            found = self._along(marked[block], after, held)
+                halts = self.matches.inside(stops, block, stopping)
+                goals = () if goal is None or aiming is None else self.matches.inside(goal, block, aiming)
+                marked[block] = _in_order(goals, halts)
+            found = self._along(marked[block], after, held) if marked[block] else None
             if found is None and goal is None and self._ends(block, held):
                 found = True
             if found is not None:
@@ -233,7 +233,7 @@ class Paths:
                     yield found
                 continue
             for edge in self.edges[block]:
-                now = self._enter(held, edge)
+                now = held if edge.needs is None and not held else self._enter(held, edge)
                 if now is None or (edge.block, now) in seen:
                     continue
                 if len(seen) > _MOST_STATES:
@@ -241,17 +241,7 @@ class Paths:
                 seen.add((edge.block, now))
                 work.append((edge.block, -1, now))
 
-    def _marked(self, block: int, stops: Test, goal: Test | None) -> list[tuple[Point, bool]]:
-        """The instructions of a block that are the goal, or stop a path, and whether they are the goal."""
-        found: list[tuple[Point, bool]] = []
-        for point in self.by_block[block]:
-            if goal is not None and goal(point):
-                found.append((point, True))
-            elif stops(point):
-                found.append((point, False))
-        return found
-
-    def _along(self, marked: list[tuple[Point, bool]], after: int, held: Assumptions) -> Point | bool | None:
+    def _along(self, marked: _Marked, after: int, held: Assumptions) -> Point | bool | None:
         """Go through a block: the goal, False where the path is stopped, or None at its end."""
         for point, is_goal in marked:
             if point.op.index <= after:
@@ -273,18 +263,7 @@ class Paths:
     @cached_property
     def _after(self) -> list[int]:
         """For each block, the set of blocks that at least one edge leads to, as bits."""
-        found = [0] * len(self.edges)
-        changed = True
-        while changed:
-            changed = False
-            for number in range(len(self.edges) - 1, -1, -1):
-                after = found[number]
-                for edge in self.edges[number]:
-                    after |= found[edge.block] | 1 << edge.block
-                if after != found[number]:
-                    found[number] = after
-                    changed = True
-        return found
+        return behind([[edge.block for edge in edges] for edges in self.edges], [1 << block for block in range(len(self.edges))])
 
     def leads(self, start: Point, end: Point) -> bool:
         """Whether any way through the blocks leads from an instruction to another one, whatever the branches need."""
@@ -308,7 +287,7 @@ class Paths:
         seen, work = set[int](), [(block, after)]
         while work:
             block, after = work.pop()
-            for point in self.by_block[block]:
+            for point in self.matches.by_block[block]:
                 if point.op.index <= after:
                     continue
                 executes = self.executes(point)
@@ -342,6 +321,31 @@ class Paths:
         return any((start is None or self.leads(start, point)) and self.comes_to(point, end) for point in self.points(test))
 
 
+def _in_order(goals: Sequence[Point], stops: Sequence[Point]) -> _Marked:
+    """The instructions of a block that are the goal, or stop a path, and whether they are the goal."""
+    if not goals:
+        return [(point, False) for point in stops] if stops else ()
+    found = {point.op.index: (point, False) for point in stops}
+    found.update((point.op.index, (point, True)) for point in goals)
+    return [each for _, each in sorted(found.items(), key=lambda item: item[0])]
+
+
+def behind(successors: list[list[int]], marks: list[int]) -> list[int]:
+    """For each block, the marks, which are bits, of all blocks that at least one edge leads to."""
+    found = [0] * len(successors)
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(successors) - 1, -1, -1):
+            after = found[number]
+            for following in successors[number]:
+                after |= found[following] | marks[following]
+            if after != found[number]:
+                found[number] = after
+                changed = True
+    return found
+
+
 def never(_: Point) -> bool:
     """Accept no instruction."""
     return False
@@ -364,11 +368,7 @@ def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
         yield unique == number
 
 
-def paths_of(flow: Flow) -> list[Paths]:
+def paths_of(flow: Flow, matches: Matches) -> list[Paths]:
     """The graphs of all classes of threads; none if there are too many classes."""
-    by_block: list[list[Point]] = [[] for _ in flow.program.blocks]
-    for _, point in sorted(flow.points.items()):
-        by_block[point.block].append(point)
-    matching: WeakKeyDictionary[Test, list[Point]] = WeakKeyDictionary()
-    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block, matching) for members in _classes(flow)]
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), matches) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

@@ -148,11 +148,9 @@ class Execution:
         block = self.program.blocks[number]
         last = self.program.ops[block.stop - 1]
         guard = None if last.guard is None else self.flow.solver.evaluator.operand(last.guard, group.state, 1)
-        live = {r: group.state[r] for r in self.flow.solver.live_after(number) if r in group.state}
-        state = {**self.flow.solver.specials, **live}
         if last.row.semantics is Control.INDEXED_BRANCH:
             index = self.flow.solver.evaluator.operand(last.operands[0], group.state, 32) if guard is None else None
-            self._spread(number, last, index, _Group(group.threads, state, group.until, group.turned))
+            self._spread(number, last, index, group)
             return
         branches = last.row.kind == "control" and guard is not None
         if not branches and len(block.successors) > 1:
@@ -163,13 +161,17 @@ class Execution:
             if group.turned and not self.guess:
                 self.lost |= group.threads
                 return
-            self._send(number, chosen, _Group(group.threads, state, group.until, group.turned))
+            self._part(number, [(chosen, group.threads)], group)
             return
-        for following in block.successors:
-            exact = None if guard is not None and guard.symbol is not None else guard
-            threads = self.flow.solver.into(last, exact, group.threads, following, block.fall)
-            if threads.any():
-                self._send(number, following, _Group(threads, dict(state), group.until, group.turned))
+        exact = None if guard is not None and guard.symbol is not None else guard
+        into = [(each, self.flow.solver.into(last, exact, group.threads, each, block.fall)) for each in block.successors]
+        self._part(number, [(following, threads) for following, threads in into if threads.any()], group)
+
+    def _part(self, number: int, going: list[tuple[int, Threads]], group: _Group) -> None:
+        """Send threads to blocks; only where they part, their state is copied."""
+        for following, threads in going:
+            state = group.state if len(going) == 1 else self.flow.solver.live_state(number, group.state)
+            self._send(number, following, _Group(threads, state, group.until, group.turned))
 
     def _spread(self, number: int, branch: Op, index: Value | None, group: _Group) -> None:
         """Send threads to the targets of an indexed branch; if the index is not known, they are lost."""
@@ -179,10 +181,8 @@ class Execution:
         blocks = {self.program.blocks[each].start: each for each in self.program.blocks[number].successors}
         indices = np.broadcast_to(np.asarray(index.data), group.threads.shape)
         self.lost |= group.threads & (indices >= len(branch.targets))
-        for position, target in enumerate(branch.targets):
-            threads = group.threads & (indices == position)
-            if threads.any():
-                self._send(number, blocks[target], _Group(threads, dict(group.state), group.until, group.turned))
+        into = [(blocks[target], group.threads & (indices == position)) for position, target in enumerate(branch.targets)]
+        self._part(number, [(following, threads) for following, threads in into if threads.any()], group)
 
     def _chosen(self, number: int, guard: Value, group: _Group) -> int:
         """The successor that threads take whose branch is not known."""
@@ -249,8 +249,10 @@ class Execution:
             return
         there.until = max(there.until, group.until)
         there.turned = there.turned or group.turned
-        for register, value in group.state.items():
-            old = there.state.get(register)
+        for register in self.flow.solver.live_after(before):
+            value, old = group.state.get(register), there.state.get(register)
+            if old is value or value is None:
+                continue
             if old is None:
                 there.state[register] = value
             elif not old.same(value):

@@ -51,7 +51,7 @@ class Value:
     data: Data
     root: str = ""
     """The variable whose address it was made from, if any."""
-    _key: Hashable = None
+    _key: tuple[int, Hashable] | None = None
 
     @property
     def constant(self) -> int | None:
@@ -64,8 +64,8 @@ class Value:
         return self.symbol is None
 
     @property
-    def key(self) -> Hashable:
-        """Equal for equal values."""
+    def key(self) -> tuple[int, Hashable]:
+        """Equal for equal values: what stands for the symbol, and what stands for the data."""
         found = self._key
         if found is None:
             data = self.data

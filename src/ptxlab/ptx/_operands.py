@@ -12,7 +12,7 @@ from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, Cursor, PtxSyntaxError, 
 from ptxlab.ptx._expressions import constant, integer
 from ptxlab.ptx.ast import Arguments, Float, Guard, Instruction, Integer, Memory, Name, Negative, Not, Offset, Operand, Pair, Sink, Vector
 
-__all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "instruction", "operand"]
+__all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "instruction", "kept_operands", "operand"]
 
 _SINK = Sink()
 _WHITE = " \t\r\n\f\v"
@@ -208,6 +208,18 @@ class OperandTable(dict[str, Operand]):
         if c.kind != "end":
             raise Irregular
         return value
+
+
+_MOST_KEPT = 1 << 16
+_kept = OperandTable()
+
+
+def kept_operands() -> OperandTable:
+    """A table that texts share: versions of one text have most operands in common. A new one begins when it has grown."""
+    global _kept
+    if len(_kept) > _MOST_KEPT:
+        _kept = OperandTable()
+    return _kept
 
 
 class GuardTable(dict[str, Guard]):

@@ -10,7 +10,7 @@ from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, SPACE, Cursor, line_starts, short
-from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, instruction
+from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, instruction, kept_operands
 from ptxlab.ptx._scope import Scope
 from ptxlab.ptx.ast import Alias, Block, Function, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
 
@@ -42,6 +42,8 @@ _DEBUG: dict[str, Callable[[Cursor, int, int], TopLevel]] = {
 _MODULE_DIRECTIVES = frozenset({".version", ".target", ".address_size", ".entry", ".func", ".pragma", ".alias", *_DEBUG})
 _AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)
 _BODY_DIRECTIVES = frozenset({".reg", ".loc", ".loc_intermediate", ".pragma"} | _LABELLED)
+_SMALL = 1 << 20
+"""The length of texts whose operands are kept."""
 _DEFAULT_ADDRESS_SIZE = 64
 """The section ".address_size" says 32, but no tool chain of ISA 8.0 or later builds for 32 bits."""
 
@@ -75,7 +77,7 @@ class Parser:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.cursor = Cursor(text, file)
-        self.operands = OperandTable()
+        self.operands = kept_operands() if len(text) <= _SMALL else OperandTable()
         self.guards = GuardTable()
         self.version: tuple[int, int] | None = None
         self.targets: dict[str, None] = {}

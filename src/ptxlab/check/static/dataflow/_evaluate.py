@@ -29,7 +29,7 @@ State = dict[int, Value]
 """The values of registers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Result:
     """What an instruction has written for certain values.
 
@@ -41,7 +41,7 @@ class _Result:
     symbols: list[Symbol]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Plan:
     """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number.
 
@@ -82,7 +82,7 @@ class Evaluator:
             case Reg(index, negated):
                 found = state.get(index) or self.unwritten(index)
                 if negated and self.program.registers[index].bits == 1:
-                    return Value(found.symbol, _inverted(found.data))
+                    return found.inverse
                 return None if negated else found
             case Const():
                 return constant(constant_bits(operand, bits))
@@ -383,10 +383,6 @@ def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:
                 leaves = leaves | symbol.leaves if leaves else symbol.leaves
             uniform = uniform and symbol.uniform
     return (leaves if len(leaves) <= _MOST_LEAVES else EVERYWHERE), uniform, root
-
-
-def _inverted(data: Any) -> Any:
-    return data ^ 1 if isinstance(data, int) else ~data.astype(np.bool_)
 
 
 def _plus(data: Any, offset: int, bits: int) -> Any:

@@ -139,7 +139,7 @@ class Kernel:
     @cached_property
     def _executed(self) -> frozenset[int]:
         """The indices of the instructions that some thread may execute."""
-        return frozenset(point.op.index for point in self.points if self.executing(point).any())
+        return frozenset(point.op.index for point in self.points if point.guard is None or self.executing(point).any())
 
     def of(self, test: Test) -> list[Point]:
         """The instructions that a test accepts and some thread may execute."""

@@ -21,7 +21,7 @@ from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
-__all__ = ["Paths", "behind", "never", "paths_of"]
+__all__ = ["Paths", "behind", "never", "numbered_columns", "paths_of"]
 
 _MOST_CLASSES = 16
 _MOST_STATES = 6000
@@ -35,6 +35,40 @@ class _Edge:
 
     block: int
     needs: tuple[int, bool] | None
+
+
+@dataclass(slots=True)
+class _Branch:
+    """The end of a block with a predicate: its successors, and whether the branch jumps there, or falls through."""
+
+    guard: Value
+    ways: list[tuple[int, bool, bool]]
+
+
+class _Graph:
+    """What the graphs of all classes have in common.
+
+    Attributes
+    ----------
+    plain : the edges of each block if no predicate decides on them
+    branches : the branch at the end of each block if a predicate decides
+    repeated : the symbols on which more than one instruction depends: only their values are kept along a path
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self.plain: list[list[_Edge]] = []
+        self.branches: list[_Branch | None] = []
+        blocks = flow.program.blocks
+        for block in blocks:
+            self.plain.append([_Edge(following, None) for following in block.successors])
+            last = flow.points.get(block.stop - 1)
+            branch = None
+            if last is not None and last.guard is not None and last.op.row.kind == "control":
+                ways = [(each, blocks[each].start in last.op.targets, each == block.fall) for each in block.successors]
+                branch = _Branch(last.guard, ways)
+            self.branches.append(branch)
+        counts = Counter(id(point.guard.symbol) for point in flow.points.values() if point.guard is not None)
+        self.repeated = {symbol for symbol, count in counts.items() if count > 1}
 
 
 @dataclass(slots=True)
@@ -54,6 +88,7 @@ class Paths:
     threads: NDArray[np.bool_]
     thread: int
     matches: Matches
+    graph: _Graph
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
     _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
@@ -66,37 +101,26 @@ class Paths:
     def edges(self) -> list[list[_Edge]]:
         """The successors of each block that the class reaches."""
         found: list[list[_Edge]] = []
-        for number, block in enumerate(self.flow.program.blocks):
-            reached = self.flow.reached[number]
+        for reached, branch, plain in zip(self.flow.reached, self.graph.branches, self.graph.plain, strict=True):
             if reached is None or not reached[self.thread]:
                 found.append([])
                 continue
-            last = self.flow.points.get(block.stop - 1)
-            guard = None if last is None else last.guard
-            if last is None or guard is None or last.op.row.kind != "control":
-                found.append([_Edge(following, None) for following in block.successors])
+            if branch is None:
+                found.append(plain)
                 continue
-            known, needs = self.decided(guard)
+            known, needs = self.decided(branch.guard)
             out: list[_Edge] = []
-            for following in block.successors:
-                jumps = self.flow.program.blocks[following].start in last.op.targets
-                falls = following == block.fall
+            for following, jumps, falls in branch.ways:
                 if jumps and falls:
                     out.append(_Edge(following, None))
                 elif known is None:
                     assert needs is not None
-                    followed = needs[0] in self._repeated
+                    followed = needs[0] in self.graph.repeated
                     out.append(_Edge(following, (needs[0], needs[1] == jumps) if followed else None))
                 elif known == jumps:
                     out.append(_Edge(following, None))
             found.append(out)
         return found
-
-    @cached_property
-    def _repeated(self) -> set[int]:
-        """The symbols on which more than one instruction depends: only their values are kept along a path."""
-        counts = Counter(id(point.guard.symbol) for inside in self.matches.by_block for point in inside if point.guard is not None)
-        return {symbol for symbol, count in counts.items() if count > 1}
 
     def decided(self, guard: Value | None) -> tuple[bool | None, tuple[int, bool] | None]:
         """Whether a predicate holds in this class; if that is not known, the symbol and the value of it for which it holds."""
@@ -351,17 +375,22 @@ def never(_: Point) -> bool:
     return False
 
 
+def numbered_columns(rows: Iterable[NDArray[np.bool_]], width: int) -> NDArray[np.intp]:
+    """The numbers of the columns of some rows; equal columns have one number."""
+    different = {id(row): row for row in rows}
+    matrix = np.stack([np.broadcast_to(np.asarray(row, np.bool_), width) for row in different.values()])
+    return np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+
+
 def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
     """The threads of each class."""
     rows = [reached for reached in flow.reached if reached is not None]
-    for point in flow.points.values():
-        guard = point.guard
+    for guard in {id(point.guard): point.guard for point in flow.points.values()}.values():
         if guard is not None and not isinstance(guard.data, int):
-            rows.append(np.asarray(guard.data, np.bool_))
+            rows.append(guard.data)
         if guard is not None and guard.symbol is not None and guard.symbol.limits is not None:
             rows.append(guard.symbol.limits)
-    matrix = np.stack([np.broadcast_to(row, flow.threads.count) for row in rows])
-    unique = np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+    unique = numbered_columns(rows, flow.threads.count)
     if unique.max() >= _MOST_CLASSES:
         return
     for number in range(int(unique.max()) + 1):
@@ -370,5 +399,6 @@ def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
 
 def paths_of(flow: Flow, matches: Matches) -> list[Paths]:
     """The graphs of all classes of threads; none if there are too many classes."""
-    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), matches) for members in _classes(flow)]
+    graph = _Graph(flow)
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), matches, graph) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

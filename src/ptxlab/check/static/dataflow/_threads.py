@@ -25,6 +25,7 @@ class Threads:
     ----------
     count : how many threads the CTA has; the most there can be, if that is not known
     exact : whether it has exactly so many
+    nothing : no thread
     shape : block dimensions, None if they are not known; then only one dimension is assumed if the kernel reads no other
     """
 
@@ -40,6 +41,7 @@ class Threads:
         self.shape = tuple(shape) if self.exact else (self.count, 1, 1) if flat else None
         self.lane = np.arange(self.count, dtype=np.uint32) % _WARP
         self.warp = np.arange(self.count, dtype=np.uint32) // _WARP
+        self.nothing = np.zeros(self.count, np.bool_)
         self._directives: Mapping[str, tuple[int | str, ...]] = directives
 
     @property

@@ -35,7 +35,7 @@ _SHARE, _SHARE_OF_WORKERS = 3, 8
 Threads = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
     """An instruction with the values of its operands at one execution.
 
@@ -111,8 +111,8 @@ class Execution:
             group.executed = last
             held = False
             for point in solver.execute(number, group.state, group.threads, parts[first:last], self._words):
-                threads, known = _executing(point.guard, group.threads)
-                if point.guard is None or threads.any():
+                threads, known = self._executing(point.guard, group.threads)
+                if point.guard is None or np.count_nonzero(threads):
                     yield Step(point, threads, group.threads, certain and known)
                 if self._exchanges and isinstance(point.op.effects, CtaBarrier):
                     held = point.op.effects.waits and bool((threads == group.threads).all())
@@ -123,6 +123,19 @@ class Execution:
                 self._leave(number, group)
         for group in (*self.groups.values(), *(group for _, group in (*self._passed, *self._barriers.give_up()))):
             self.lost |= group.threads
+
+    def _executing(self, guard: Value | None, threads: Threads) -> tuple[Threads, bool]:
+        """The threads that execute an instruction, and whether that is known."""
+        if guard is None:
+            return threads, True
+        data = guard.data
+        if guard.symbol is None:
+            if isinstance(data, int):
+                return threads if data else self.flow.threads.nothing, True
+            return np.logical_and(threads, data), True
+        limits = guard.symbol.limits
+        limited = limits is not None and isinstance(data, int) and not data
+        return (threads & limits if limited and limits is not None else threads), False
 
     def _following(self) -> tuple[int, _Group] | None:
         """The threads that go on next, with their block."""
@@ -165,7 +178,7 @@ class Execution:
             return
         exact = None if guard is not None and guard.symbol is not None else guard
         into = [(each, self.flow.solver.into(last, exact, group.threads, each, block.fall)) for each in block.successors]
-        self._part(number, [(following, threads) for following, threads in into if threads.any()], group)
+        self._part(number, [(following, threads) for following, threads in into if np.count_nonzero(threads)], group)
 
     def _part(self, number: int, going: list[tuple[int, Threads]], group: _Group) -> None:
         """Send threads to blocks; only where they part, their state is copied."""
@@ -182,7 +195,7 @@ class Execution:
         indices = np.broadcast_to(np.asarray(index.data), group.threads.shape)
         self.lost |= group.threads & (indices >= len(branch.targets))
         into = [(blocks[target], group.threads & (indices == position)) for position, target in enumerate(branch.targets)]
-        self._part(number, [(following, threads) for following, threads in into if threads.any()], group)
+        self._part(number, [(following, threads) for following, threads in into if np.count_nonzero(threads)], group)
 
     def _chosen(self, number: int, guard: Value, group: _Group) -> int:
         """The successor that threads take whose branch is not known."""
@@ -265,14 +278,3 @@ class Execution:
             return Value(None, np.where(threads, new.data, old.data), root)
         self.joins += 1
         return Value(self.flow.solver.symbols.get(("apart", register, self.joins), root=root), 0, root)
-
-
-def _executing(guard: Value | None, threads: Threads) -> tuple[Threads, bool]:
-    """The threads that execute an instruction, and whether that is known."""
-    if guard is None:
-        return threads, True
-    if guard.symbol is None:
-        return np.logical_and(threads, guard.data), True
-    limits = guard.symbol.limits
-    limited = limits is not None and isinstance(guard.data, int) and not guard.data
-    return (threads & limits if limited and limits is not None else threads), False

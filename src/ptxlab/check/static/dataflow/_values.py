@@ -52,6 +52,7 @@ class Value:
     root: str = ""
     """The variable whose address it was made from, if any."""
     _key: tuple[int, Hashable] | None = None
+    _inverse: Value | None = None
 
     @property
     def constant(self) -> int | None:
@@ -70,6 +71,15 @@ class Value:
         if found is None:
             data = self.data
             found = self._key = id(self.symbol), data if isinstance(data, int) else (data.dtype.char, data.tobytes())
+        return found
+
+    @property
+    def inverse(self) -> Value:
+        """Of a predicate, its negation: the same object each time, since what is calculated from values is known by their identity."""
+        found = self._inverse
+        if found is None:
+            data = self.data
+            found = self._inverse = Value(self.symbol, data ^ 1 if isinstance(data, int) else ~data.astype(np.bool_))
         return found
 
     def same(self, other: Value) -> bool:

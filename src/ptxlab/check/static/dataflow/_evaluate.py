@@ -64,6 +64,7 @@ class Evaluator:
         self.x = Affine()
         self._memory: dict[Hashable, tuple[Value, ...]] = {}
         self._plans: dict[int, _Plan] = {}
+        self._forms: dict[tuple[int, str], tuple[tuple[OperandSpec, ...], tuple[int, ...], bool]] = {}
         self._never_affine: set[Hashable] = set()
         self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
         self._unwritten: dict[int, Value] = {}
@@ -173,7 +174,13 @@ class Evaluator:
         return found if len(found) == len(self.program.writes[op.index]) else self._opaque(op, sources, state)
 
     def _plan(self, op: Op) -> _Plan:
-        specs = operand_specs(op)
+        key = id(op.row), op.opcode
+        form = self._forms.get(key)
+        if form is None:
+            specs = operand_specs(op)
+            sizes = tuple([(spec.bits or 64) if spec.kind in ("scalar", "pair") else 0 for spec in specs[op.row.outputs :]])
+            form = self._forms[key] = specs, sizes, any(spec.type[:1] == "f" for spec in specs)
+        specs, bits_of_sources, floating = form
         parts = _result_parts(op)
         widths = tuple([self.program.registers[part.index].bits if isinstance(part, Reg) else _NO_WIDTH for part in parts])
         written = tuple([at for at, part in enumerate(parts) if isinstance(part, Reg)])
@@ -182,15 +189,14 @@ class Evaluator:
         if len(specs) != len(op.operands):
             return _Plan(specs, None, False, written, widths)
         sources: list[tuple[Resolved | Value | None, int]] = []
-        for operand, spec in zip(op.operands[op.row.outputs :], specs[op.row.outputs :], strict=True):
-            bits = (spec.bits or 64) if spec.kind in ("scalar", "pair") else 0
+        for operand, bits in zip(op.operands[op.row.outputs :], bits_of_sources, strict=True):
             known: Resolved | Value | None = operand
             if isinstance(operand, Unused):
                 known = None
             elif bits and isinstance(operand, Const | SymbolAddress):
                 known = self.operand(operand, {}, bits)
             sources.append((known, bits))
-        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs), written, widths)
+        return _Plan(specs, sources, floating, written, widths)
 
     def _destinations(self, op: Op, specs: tuple[OperandSpec, ...], made: tuple[Value, ...]) -> list[tuple[int, Value]]:
         found: list[tuple[int, Value]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
@@ -11,18 +12,18 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
 from ptxlab.check.static.dataflow._exchange import Words
-from ptxlab.check.static.dataflow._followed import asked_operands, calculates, followed
-from ptxlab.check.static.dataflow._loops import loops_of
+from ptxlab.check.static.dataflow._followed import Part, asked_for, asked_operands, calculates, followed
+from ptxlab.check.static.dataflow._graph import loops_of
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
-from ptxlab.check.static.dataflow._values import Data, Symbols, Value
+from ptxlab.check.static.dataflow._values import Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["Flow", "Part", "Solver", "flow_of"]
+__all__ = ["Flow", "Solver", "flow_of"]
 
 _MOST_OPTIONS = 4
 _ZERO = Value(None, 0)
@@ -48,20 +49,6 @@ class Flow:
     reached: list[NDArray[np.bool_] | None]
     loops: dict[int, range]
     solver: Solver
-
-
-@dataclass(slots=True)
-class Part:
-    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for.
-
-    ``written``: what it writes, if that does not depend on values.
-    """
-
-    op: Op
-    pure: bool
-    reads: tuple[int, ...]
-    asked: tuple[Resolved | None, ...] = ()
-    written: list[tuple[int, Value]] | None = None
 
 
 @dataclass(slots=True)
@@ -150,17 +137,23 @@ class Solver:
         return threads if taken is None else threads & taken
 
     def live_after(self, block: int) -> list[int]:
-        """The registers that something reads behind a block."""
-        found = self._live.get(block)
+        """The registers whose values something asks for behind a block."""
+        bits = self.program.live_out[block] & self._asked_for
+        found = self._live.get(bits)
         if found is None:
-            found = self._live[block] = members(self.program.live_out[block], self.program.crossing)
+            found = self._live[bits] = members(bits, self.program.crossing)
         return found
+
+    @cached_property
+    def _asked_for(self) -> int:
+        """The registers that live across blocks and whose values are asked for anywhere, as bits in the order of ``crossing``."""
+        return asked_for(self.program, (part for number in range(len(self.program.blocks)) for part in self.parts(number)))
 
     def live_state(self, block: int, state: State) -> State:
         """The values that something reads behind a block."""
         live = self.live_after(block)
         found = dict(self.specials)
-        found.update([item for item in zip(live, map(state.get, live), strict=True) if item[1] is not None])
+        found.update([(register, value) for register, value in zip(live, map(state.get, live), strict=True) if value is not None])
         return found
 
     def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, flow_of
+from ptxlab.check.static.dataflow._graph import behind
 from ptxlab.check.static.dataflow._matches import Matches, Test
-from ptxlab.check.static.dataflow._paths import Paths, behind, never, paths_of
+from ptxlab.check.static.dataflow._paths import Paths, never, paths_of
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution
 from ptxlab.check.static.dataflow._values import Value
@@ -89,7 +90,7 @@ class Kernel:
 
     @cached_property
     def _reached_sets(self) -> tuple[list[NDArray[np.bool_]], list[int]]:
-        """The different sets of threads that reach blocks, and for each block the numbers of those that reach it, or a later one, as bits."""
+        """The different sets of threads that reach blocks; for each block the numbers of those that reach it or a later one, as bits."""
         numbers: dict[int, int] = {}
         sets: list[NDArray[np.bool_]] = []
         own: list[int] = []

@@ -6,7 +6,6 @@ predicate is known for it have one successor. The other branches are alternative
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,59 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._graph import Edge, Graph, behind
 from ptxlab.check.static.dataflow._matches import Matches, Test
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
-__all__ = ["Paths", "behind", "never", "numbered_columns", "paths_of"]
+__all__ = ["Paths", "never", "numbered_columns", "paths_of"]
 
 _MOST_CLASSES = 16
 _MOST_STATES = 6000
 Assumptions = frozenset[tuple[int, bool]]
 _Marked = Sequence[tuple[Point, bool]]
-
-
-@dataclass(slots=True)
-class _Edge:
-    """A successor, and the symbol that must be true or false on the way (None: nothing)."""
-
-    block: int
-    needs: tuple[int, bool] | None
-
-
-@dataclass(slots=True)
-class _Branch:
-    """The end of a block with a predicate: its successors, and whether the branch jumps there, or falls through."""
-
-    guard: Value
-    ways: list[tuple[int, bool, bool]]
-
-
-class _Graph:
-    """What the graphs of all classes have in common.
-
-    Attributes
-    ----------
-    plain : the edges of each block if no predicate decides on them
-    branches : the branch at the end of each block if a predicate decides
-    repeated : the symbols on which more than one instruction depends: only their values are kept along a path
-    """
-
-    def __init__(self, flow: Flow) -> None:
-        self.plain: list[list[_Edge]] = []
-        self.branches: list[_Branch | None] = []
-        blocks = flow.program.blocks
-        for block in blocks:
-            self.plain.append([_Edge(following, None) for following in block.successors])
-            last = flow.points.get(block.stop - 1)
-            branch = None
-            if last is not None and last.guard is not None and last.op.row.kind == "control":
-                ways = [(each, blocks[each].start in last.op.targets, each == block.fall) for each in block.successors]
-                branch = _Branch(last.guard, ways)
-            self.branches.append(branch)
-        counts = Counter(id(point.guard.symbol) for point in flow.points.values() if point.guard is not None)
-        self.repeated = {symbol for symbol, count in counts.items() if count > 1}
 
 
 @dataclass(slots=True)
@@ -88,7 +46,7 @@ class Paths:
     threads: NDArray[np.bool_]
     thread: int
     matches: Matches
-    graph: _Graph
+    graph: Graph
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
     _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
@@ -98,9 +56,9 @@ class Paths:
     # -------------------------------------------------------------------------------------------------------------- edges
 
     @cached_property
-    def edges(self) -> list[list[_Edge]]:
+    def edges(self) -> list[list[Edge]]:
         """The successors of each block that the class reaches."""
-        found: list[list[_Edge]] = []
+        found: list[list[Edge]] = []
         for reached, branch, plain in zip(self.flow.reached, self.graph.branches, self.graph.plain, strict=True):
             if reached is None or not reached[self.thread]:
                 found.append([])
@@ -109,16 +67,16 @@ class Paths:
                 found.append(plain)
                 continue
             known, needs = self.decided(branch.guard)
-            out: list[_Edge] = []
+            out: list[Edge] = []
             for following, jumps, falls in branch.ways:
                 if jumps and falls:
-                    out.append(_Edge(following, None))
+                    out.append(Edge(following, None))
                 elif known is None:
                     assert needs is not None
                     followed = needs[0] in self.graph.repeated
-                    out.append(_Edge(following, (needs[0], needs[1] == jumps) if followed else None))
+                    out.append(Edge(following, (needs[0], needs[1] == jumps) if followed else None))
                 elif known == jumps:
-                    out.append(_Edge(following, None))
+                    out.append(Edge(following, None))
             found.append(out)
         return found
 
@@ -189,7 +147,7 @@ class Paths:
                     work.append(edge.block)
         return found
 
-    def _enter(self, held: Assumptions, edge: _Edge) -> Assumptions | None:
+    def _enter(self, held: Assumptions, edge: Edge) -> Assumptions | None:
         """What holds after an edge; None if it cannot be taken."""
         if edge.needs is not None:
             if (edge.needs[0], not edge.needs[1]) in held:
@@ -354,22 +312,6 @@ def _in_order(goals: Sequence[Point], stops: Sequence[Point]) -> _Marked:
     return [each for _, each in sorted(found.items(), key=lambda item: item[0])]
 
 
-def behind(successors: list[list[int]], marks: list[int]) -> list[int]:
-    """For each block, the marks, which are bits, of all blocks that at least one edge leads to."""
-    found = [0] * len(successors)
-    changed = True
-    while changed:
-        changed = False
-        for number in range(len(successors) - 1, -1, -1):
-            after = found[number]
-            for following in successors[number]:
-                after |= found[following] | marks[following]
-            if after != found[number]:
-                found[number] = after
-                changed = True
-    return found
-
-
 def never(_: Point) -> bool:
     """Accept no instruction."""
     return False
@@ -399,6 +341,6 @@ def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
 
 def paths_of(flow: Flow, matches: Matches) -> list[Paths]:
     """The graphs of all classes of threads; none if there are too many classes."""
-    graph = _Graph(flow)
+    graph = Graph(flow.program, flow.points)
     found = [Paths(flow, members, int(np.flatnonzero(members)[0]), matches, graph) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

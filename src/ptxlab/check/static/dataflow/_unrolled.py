@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import State
 from ptxlab.check.static.dataflow._exchange import Barriers, Words, holds, loads_byte
-from ptxlab.check.static.dataflow._flow import Flow, Part
+from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._followed import Part
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa.catalogue import Control

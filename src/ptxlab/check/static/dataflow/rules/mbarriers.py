@@ -56,8 +56,9 @@ class _Objects:
         self.uses: dict[int, list[Point]] = {}
         """Those that address one mbarrier only, and do not initialise it, by its offset."""
         for point in kernel.matches(_is_use):
-            if len(offsets := self.of(point)) == 1:
-                self.uses.setdefault(*offsets, []).append(point)
+            offsets = self.of(point)
+            if len(offsets) == 1:
+                self.uses.setdefault(min(offsets), []).append(point)
 
     def known(self, points: list[Point]) -> dict[int, list[Point]] | None:
         """Instructions by the offset that they address; None if one is not known."""

@@ -14,6 +14,7 @@ from ptxlab.check.static.dataflow._evaluate import Evaluator, State
 from ptxlab.check.static.dataflow._exchange import Words
 from ptxlab.check.static.dataflow._followed import Part, asked_for, asked_operands, calculates, followed
 from ptxlab.check.static.dataflow._graph import loops_of
+from ptxlab.check.static.dataflow._matches import Matches
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
 from ptxlab.check.static.dataflow._values import Symbols, Value
@@ -39,6 +40,7 @@ class Flow:
     ----------
     points : instructions with effects, accesses and control flow, by index
     reached : for each block, the threads that may execute it; None if nothing reaches it
+    matches : which of these a test accepts
     loops : for each block that is the header of a loop, the blocks of the loop
     solver : executes instructions on states
     """
@@ -46,6 +48,7 @@ class Flow:
     program: Program
     threads: Threads
     points: dict[int, Point]
+    matches: Matches
     reached: list[NDArray[np.bool_] | None]
     loops: dict[int, range]
     solver: Solver
@@ -103,7 +106,10 @@ class Solver:
                 if following not in queued and self.visits[following] < _VISITS:
                     queued.add(following)
                     heappush(work, following)
-        return Flow(program, self.threads, self.points, self.reached, loops_of(program), self)
+        by_block: list[list[Point]] = [[] for _ in program.blocks]
+        for _, point in sorted(self.points.items()):
+            by_block[point.block].append(point)
+        return Flow(program, self.threads, self.points, Matches(by_block), self.reached, loops_of(program), self)
 
     def _block(self, number: int) -> list[int]:
         """Process a block; returns those whose entry has changed."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, flow_of
 from ptxlab.check.static.dataflow._graph import behind
-from ptxlab.check.static.dataflow._matches import Matches, Test
+from ptxlab.check.static.dataflow._matches import Test
 from ptxlab.check.static.dataflow._paths import Paths, never, paths_of
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution
@@ -59,10 +59,7 @@ class Kernel:
         self.program = program
         self.target = target
         self.flow: Flow = flow_of(program)
-        by_block: list[list[Point]] = [[] for _ in program.blocks]
-        for _, point in sorted(self.flow.points.items()):
-            by_block[point.block].append(point)
-        self.matches = Matches(by_block)
+        self.matches = self.flow.matches
         self._facts: dict[Callable[[Kernel], Any], Any] = {}
         self._continuing: dict[int, NDArray[np.bool_]] = {}
 
@@ -76,7 +73,7 @@ class Kernel:
     @cached_property
     def paths(self) -> list[Paths]:
         """The graphs of the classes of threads."""
-        return paths_of(self.flow, self.matches)
+        return paths_of(self.flow)
 
     @cached_property
     def _behind(self) -> list[int]:

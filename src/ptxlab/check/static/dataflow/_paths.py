@@ -339,8 +339,8 @@ def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
         yield unique == number
 
 
-def paths_of(flow: Flow, matches: Matches) -> list[Paths]:
+def paths_of(flow: Flow) -> list[Paths]:
     """The graphs of all classes of threads; none if there are too many classes."""
     graph = Graph(flow.program, flow.points)
-    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), matches, graph) for members in _classes(flow)]
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), flow.matches, graph) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

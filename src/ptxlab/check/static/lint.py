@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from ptxlab import ptx
@@ -159,7 +159,7 @@ class Checked:
                     self._whole = self._whole and lowering is not None
                     if lowering is not None:
                         self._lowered[function.name] = lowering
-            self.instruction_findings = _in_order(module, self._found)
+            self.instruction_findings = self._in_order(self._found)
 
     def findings(self, followed: Followed, wanted: Callable[[], bool] = lambda: True) -> list[Diagnostic]:
         """What is found, paths included if nothing else is wrong with the module. To be asked once.
@@ -178,13 +178,18 @@ class Checked:
                 found += _reported(module, reports)
             if self._whole:
                 found += unused(module, programs)
-            return _in_order(module, found)
+            return self._in_order(found)
 
+    @cached_property
+    def _sources(self) -> ptx.SourceMap:
+        return ptx.SourceMap(self._module)
 
-def _in_order(module: ptx.Module, found: list[Diagnostic]) -> list[Diagnostic]:
-    """The findings with their places in the source, each once, in the order of the text."""
-    placed = _sourced(module, dict.fromkeys(found))
-    return sorted(placed, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
+    def _in_order(self, found: list[Diagnostic]) -> list[Diagnostic]:
+        """The findings with their places in the source, where the module has line information; each once, in the order of the text."""
+        placed = list(dict.fromkeys(found))
+        if self._module.files and placed:
+            placed = [d if d.source or not d.place else d.at(d.place, d.excerpt, self._sources.at(d.place.line)) for d in placed]
+        return sorted(placed, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
 
 @cache
@@ -212,14 +217,6 @@ def _mixed_groups(module: ptx.Module) -> Iterator[tuple[ptx.Instruction, Finding
                 fix = "give all tcgen05 instructions of a kernel and of the functions it calls one .cta_group"
                 yield instruction, Finding("L115", message, section="Issue Granularity", fix=fix)
                 break
-
-
-def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The findings with their places in the source, where the module has line information."""
-    if not module.files or not found:
-        return list(found)
-    sources = ptx.SourceMap(module)
-    return [d if d.source or not d.place else d.at(d.place, d.excerpt, sources.at(d.place.line)) for d in found]
 
 
 _NOT_EXECUTED = frozenset({"L129", "U202", "U206", "U207"})

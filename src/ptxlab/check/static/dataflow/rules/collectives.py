@@ -78,6 +78,8 @@ def _divided(kernel: Kernel, part: NDArray[np.bool_], whole: NDArray[np.bool_], 
     warps = kernel.flow.threads.warp // size
     sure = kernel.surely(np.ones_like(part)) if kernel.flow.threads.exact else np.ones_like(part)
     missing = whole & ~part & sure
+    if not missing.any():
+        return None
     for warp in sorted(set(warps[part].tolist())):
         inside = warps == warp
         if (missing & inside).any():

@@ -83,7 +83,7 @@ class Arguments:
         labelled = [(_label(i, parameter), parameter, value) for i, (parameter, value) in enumerate(zip(parameters, values, strict=True))]
         found = [self._array_of(value, label) for label, _, value in labelled]
         self.arrays = {i: array for i, array in enumerate(found) if array is not None}
-        self.groups = _group(self.arrays, parameters)
+        self.groups = _group(self.arrays, parameters) if self.arrays else []
         self._scratch: list[Allocation] = []
         packed = bytearray(param_bytes)
         lendable = [group for group in self.groups if lend is not None and group.can_be_lent()]

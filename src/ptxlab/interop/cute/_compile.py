@@ -155,7 +155,8 @@ class Compiled:
 
     def _check_form(self, name: str, value: Any) -> None:
         """Refuse a tensor that does not have the type and layout that the machine code was compiled for."""
-        was, fix = self._examples.get(name), ""
+        was: Any = self._examples.get(name)
+        fix = ""
         if not is_tensor(was):
             return
         if not is_tensor(value):

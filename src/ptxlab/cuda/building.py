@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,7 @@ from ptxlab.cuda.libraries import DRIVER, PREBUILT, SOURCES, NativeLibrary
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose
 from ptxlab.native import cache_folder, made_once
 
-__all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler"]
+__all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler", "link"]
 
 _LAST_LINES = 12
 
@@ -64,6 +65,14 @@ def build(library: NativeLibrary) -> Path:
         return made_once(file, partial(_compile, command, library))
     except OSError as error:
         raise BuildError(_failure(command, library, str(error))) from None
+
+
+def link(library: NativeLibrary, folder: Path, *names: str) -> None:
+    """Put a library into a folder, under its own name and others; names that are there stay as they are."""
+    file = build(library)
+    for name in (library.soname, *names):
+        with suppress(FileExistsError):
+            (folder / name).symlink_to(file)
 
 
 def _digest(library: NativeLibrary, command: Sequence[str]) -> str:

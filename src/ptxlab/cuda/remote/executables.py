@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from ptxlab.cuda.building import build
+from ptxlab.cuda.building import link
 from ptxlab.cuda.libraries import DRIVER, RUNTIMES
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 
@@ -62,10 +62,10 @@ def link_libraries(folder: Path) -> None:
     BuildError
         if they are not prebuilt and cannot be compiled
     """
-    for library in (DRIVER, *RUNTIMES):
-        (folder / library.soname).symlink_to(build(library))
-    (folder / "libcuda.so").symlink_to(DRIVER.soname)
-    (folder / "libcudart.so").symlink_to(RUNTIMES[-1].soname)
+    link(DRIVER, folder, "libcuda.so")
+    for library in RUNTIMES:
+        link(library, folder)
+    link(RUNTIMES[-1], folder, "libcudart.so")
 
 
 _GENERATED = ("__device_stub__", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "__cudaLaunch")

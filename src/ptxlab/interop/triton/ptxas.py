@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import shlex
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
-from ptxlab.cuda.building import DRIVER, build
+from ptxlab.cuda.building import DRIVER, build, link
 from ptxlab.interop.optional_packages import package_folders
 from ptxlab.native import cache_folder, made_once
 
@@ -57,12 +56,9 @@ def settings(folder: Path | None = None) -> dict[str, str]:
 
 def driver_settings() -> dict[str, str]:
     """Return the variable that names a folder with the driver's library, for the linker too."""
-    library = build(DRIVER)
-    place = cache_folder("triton") / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
+    place = cache_folder("triton") / f"driver-{hashlib.sha256(str(build(DRIVER)).encode()).hexdigest()[:16]}"
     place.mkdir(parents=True, exist_ok=True)
-    for name in ("libcuda.so.1", "libcuda.so"):
-        with suppress(FileExistsError):
-            (place / name).symlink_to(library)
+    link(DRIVER, place, "libcuda.so")
     return {"TRITON_LIBCUDA_PATH": str(place)}
 
 

@@ -44,10 +44,10 @@ def _defined_symbols(data: bytes) -> Iterator[bytes]:
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     sections = [struct.unpack_from("<IIQQQQII", data, start + i * size) for i in range(count)]
-    for _, kind, _, _, offset, length, link, _ in sections:
+    for _, kind, _, _, offset, length, linked, _ in sections:
         if kind not in (_SYMBOL_TABLE, _DYNAMIC_SYMBOLS):
             continue
-        names = data[sections[link][4] : sections[link][4] + sections[link][5]]
+        names = data[sections[linked][4] : sections[linked][4] + sections[linked][5]]
         for at in range(offset, offset + length, 24):
             name, _, _, section = struct.unpack_from("<IBBH", data, at)
             if section:

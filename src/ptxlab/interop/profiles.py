@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, Place
-from ptxlab.interop.toolkit import assembled
+from ptxlab.interop import toolkit
 from ptxlab.machine import Kernel, Result
 from ptxlab.profile import Assembled, Profile
 
@@ -50,7 +50,7 @@ class Profiles:
         """Take over the profile of a launch; returns it with the registers that the assembler has found, which its result has now, too."""
         asked = kernel.module.ast.text, kernel.module.target, kernel.name
         if asked not in self._assembled:
-            self._assembled[asked] = assembled(*asked)
+            self._assembled[asked] = toolkit.assembled(*asked)
         found = self._assembled[asked]
         profile: Profile = result.profile
         result.profile = profile = profile if found is None else profile.with_assembled(found)

@@ -182,11 +182,10 @@ class Status(IntEnum):
 
 
 class Context:
-    """The words of one warp, kept alive with what they point to."""
+    """The words of one warp."""
 
-    __slots__ = ("address", "keep", "words")
+    __slots__ = ("address", "words")
 
     def __init__(self) -> None:
         self.words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.address: int = address_of(self.words)
-        self.keep: list[object] = []

@@ -16,6 +16,8 @@ from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
+    from ptxlab._observers import Provider
+    from ptxlab.engine.program import Program
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import MatrixOperand, Product
     from ptxlab.machine.launch.cta import CtaState
@@ -197,11 +199,11 @@ class Tracing(ABC):
 
 def tracing(trace: Any) -> Tracing | None:
     """The trace that the argument ``trace`` of a launch names."""
+    if trace is None or isinstance(trace, Tracing):
+        return trace
     if isinstance(trace, str | os.PathLike):
         opened: Tracing = TRACE[0](trace)
         return opened
-    if trace is None or isinstance(trace, Tracing):
-        return trace
     raise refuse("A310", f"trace must be a path or a ptxlab.Trace, not {trace!r}")
 
 
@@ -225,10 +227,15 @@ def warm_observers() -> None:
         provider().warm()
 
 
+def _concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]:
+    """What observes launches of a program with these checks."""
+    asked = (provider() for name, provider in PROVIDERS.items() if name in checks)
+    return tuple(provider for provider in asked if provider.concerns(program))
+
+
 def observer_for(launch: Launch, trace: Tracing | None, *others: Observer | None) -> Observer | None:
     """The observer that the checks of a launch and its trace need, with others, if any."""
-    asked = [provider for name, provider in PROVIDERS.items() if name in launch.options.checks]
-    found: list[Observer] = [observer for provider in asked if (observer := provider().observe(launch)) is not None]
+    found: list[Observer] = [provider.observe(launch) for provider in launch.facts.of(_concerned, launch.options.checks)]
     if trace is not None:
         found.append(trace.observe(launch))
     found += [observer for observer in others if observer is not None]

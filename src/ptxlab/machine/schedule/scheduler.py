@@ -8,6 +8,7 @@ after a smaller one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ptxlab.engine.context import Context, Status, Word
@@ -51,22 +52,23 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
-        self._retire_hooks = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        observer, ops = launch.observer, launch.program.ops
+        self._retire_hooks = [None] * len(ops) if observer is None else [observer.retire_hook(op) for op in ops]
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
         self._on_performing = overridden_hook(launch.observer, "performing")
         self.rounds = 0
-        self.services = [0] * len(launch.program.ops)
+        self.services = [0] * len(ops)
         self._run_state = (
             launch,
             execute,
-            launch.program.ops,
+            ops,
             launch.handlers,
             launch.together,
             self.services,
             self._retire_hooks,
-            launch.observer,
+            observer,
             self._on_running,
             self._on_stopped,
         )
@@ -79,9 +81,12 @@ class Scheduler:
         self._turns = self._slices = self._needed = 0
         self._spent: set[Warp] = set()
         self._seen = self._barrier_arrivals = -1
-        self._watch = Watch(launch)
         self.outside = launch.options.outside
         self._eager = launch.policy == "eager"
+
+    @cached_property
+    def _watch(self) -> Watch:
+        return Watch(self.launch)
 
     @property
     def ready(self) -> list[Warp]:
@@ -222,7 +227,7 @@ class Scheduler:
     def finish_operations(self, cta: CtaState) -> None:
         """Perform the pending operations of a CTA that exits."""
         queue = cta.group.queue
-        while any(o.cta is cta for o in queue.pending):
+        while queue.pending and any(o.cta is cta for o in queue.pending):
             self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
 
     # --------------------------------------------------------------------------------------------------------- main loop
@@ -266,6 +271,9 @@ class Scheduler:
                     self._slice_used_up(warp)
                 if self.instructions > self.budget and not self._wait_outside(0):
                     self.launch.reports.over_budget()
+            elif not self.launch.resident and not queue.pending:
+                if not (queues.drop(queue) or self.launch.start_cluster()):
+                    return
             elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
                 if not self.launch.resident:
                     return

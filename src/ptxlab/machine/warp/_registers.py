@@ -15,6 +15,7 @@ from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, U
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.frame import Frame
 
 __all__ = ["ALL_LANES", "Registers", "lanes_of"]
 
@@ -48,13 +49,13 @@ class Registers:
 
     __slots__ = (
         "_arrays",
-        "_frame",
         "_names",
         "_offsets",
         "_rank_bits",
         "_shadows",
         "_views",
         "_widths",
+        "frame",
         "launch",
         "mask",
         "op",
@@ -63,15 +64,13 @@ class Registers:
 
     op: Op
 
-    def __init__(self, launch: Launch, rank_bits: int, frame: NDArray[np.uint8]) -> None:
+    def __init__(self, launch: Launch, rank_bits: int, frame: Frame) -> None:
         self.launch = launch
         self.mask = 0
-        self._frame = frame
-        self._arrays = (frame, frame.view(np.uint16), frame.view(np.uint32), frame.view(np.uint64))
-        words = self._arrays[2]
-        self.rows = words[: len(words) & ~31].reshape(-1, 32)
-        raw = frame.data
-        self._views = (raw, raw.cast("H"), raw.cast("I"), raw.cast("Q"), _row(0), _row(rank_bits))
+        self.frame = frame
+        self._arrays = frame.arrays
+        self.rows = frame.rows
+        self._views = (*frame.views, _row(0), _row(rank_bits))
         self._offsets = launch.register_offsets
         self._shadows = launch.register_shadows
         self._widths = launch.register_widths

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ptxlab.engine.lowering._moved_halves import Chosen, Half, MovedHalf, moved_halves
+from ptxlab.engine.lowering.loaded._moved_halves import Chosen, Half, MovedHalf, moved_halves
 from ptxlab.engine.program import Register
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.operands import Const, Group, Op, Reg

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from ptxlab.engine.lowering._loaded_registers import LoadedRegisters, writes_zero
-from ptxlab.engine.lowering._noted_registers import NotedRegisters
+from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
+from ptxlab.engine.lowering.loaded._registers import LoadedRegisters, writes_zero
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, NotedRegister, Program
 from ptxlab.isa.effects import Asynchronous, Unit

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from ptxlab.engine.lowering._loaded_registers import LoadedRegisters
-from ptxlab.engine.lowering._moved_halves import ZERO, Chosen, Half, MovedHalf, moved_halves
+from ptxlab.engine.lowering.loaded._moved_halves import ZERO, Chosen, Half, MovedHalf, moved_halves
+from ptxlab.engine.lowering.loaded._registers import LoadedRegisters
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import SOURCE_ROW, LoadedWord, MovedNote, NotedHalf, NotedHalves, Program
 from ptxlab.isa.native_ops import Native

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from . import word_kernels
 from .warp_kernels import LOAD_A, LOAD_B, MISTAKES, MMA, STEP_OF_A, STEP_OF_B, TEXT, launch, mistaken
@@ -213,3 +215,41 @@ def test_zeros_with_two_loads(backend: str) -> None:
     assert result.diagnostics == ()
     result, _ = word_kernels.launch(word_kernels.mistaken("swizzle 64B", ragged)[0], backend=backend, check="operands")
     assert {found.code for found in result.diagnostics} == {"O101"}
+
+
+A_REGISTERS = [20, 21, 22, 23]
+_SPARE = 3
+STEPS = {
+    "registers": lambda i, j, n: f"mov.b32 %r{_SPARE}, %r{i};\n    mov.b32 %r{i}, %r{j};\n    mov.b32 %r{j}, %r{_SPARE};",
+    "wide": lambda i, j, n: f"mov.b64 %rd8, {{%r{i}, %r{j}}};\n    mov.b64 {{%r{j}, %r{i}}}, %rd8;",
+    "halves": lambda i, j, n: f"shf.l.wrap.b32 %r{i}, %r{i}, %r{i}, 16;",
+    "upper halves": lambda i, j, n: (
+        f"prmt.b32 %r{_SPARE}, %r{i}, %r{j}, 0x7610;\n    prmt.b32 %r{j}, %r{j}, %r{i}, 0x7610;\n    mov.b32 %r{i}, %r{_SPARE};"
+    ),
+    "some lanes": lambda i, j, n: (
+        f"setp.lt.u32 %p2, %r1, {5 + i};\n    selp.b32 %r{_SPARE}, %r{i}, %r{j}, %p2;\n"
+        f"    selp.b32 %r{j}, %r{j}, %r{i}, %p2;\n    mov.b32 %r{i}, %r{_SPARE};"
+    ),
+    "in a branch": lambda i, j, n: (
+        f"setp.lt.u32 %p2, %r1, {9 + j};\n    @%p2 bra OVER{n};\n    mov.b64 %rd9, {{%r{i}, %r{j}}};\n"
+        f"    mov.b64 {{%r{j}, %r{i}}}, %rd9;\nOVER{n}:"
+    ),
+}
+"""Each exchanges something between registers, and done twice it changes nothing."""
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.permutations(A_REGISTERS)), min_size=1, max_size=5),
+    st.sampled_from(["llvm", "numpy"]),
+)
+@settings(max_examples=15, deadline=None)
+def test_exchanges_and_back(drawn: list[tuple[str, list[int]]], backend: str) -> None:
+    """Whatever has been moved, and moved back, gives no finding; an exchange that is left gives one, or the product is right."""
+    there = [STEPS[name](i, j, n) for n, (name, (i, j, *_)) in enumerate(drawn)]
+    back = [STEPS[name](i, j, len(drawn) + n) for n, (name, (i, j, *_)) in enumerate(reversed(drawn))]
+    result, right = launch(TEXT.replace(MMA, "\n    ".join([*there, *back, MMA])), backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    left = TEXT.replace(MMA, "\n    ".join([*there, *back[:-1], MMA]))
+    result, right = launch(left, backend=backend, check="operands")
+    assert right or result.diagnostics

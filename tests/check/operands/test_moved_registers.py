@@ -244,12 +244,13 @@ STEPS = {
 )
 @settings(max_examples=15, deadline=None)
 def test_exchanges_and_back(drawn: list[tuple[str, list[int]]], backend: str) -> None:
-    """Whatever has been moved, and moved back, gives no finding; an exchange that is left gives one, or the product is right."""
+    """Whatever has been moved, and moved back, gives no finding, and a mistake in front of it still gives one."""
     there = [STEPS[name](i, j, n) for n, (name, (i, j, *_)) in enumerate(drawn)]
     back = [STEPS[name](i, j, len(drawn) + n) for n, (name, (i, j, *_)) in enumerate(reversed(drawn))]
     result, right = launch(TEXT.replace(MMA, "\n    ".join([*there, *back, MMA])), backend=backend, check="operands")
     assert right
     assert result.diagnostics == ()
-    left = TEXT.replace(MMA, "\n    ".join([*there, *back[:-1], MMA]))
-    result, right = launch(left, backend=backend, check="operands")
-    assert right or result.diagnostics
+    text, code, _ = mistaken("no swizzle of A")
+    result, right = launch(text.replace(MMA, "\n    ".join([*there, *back, MMA])), backend=backend, check="operands")
+    assert not right
+    assert {found.code for found in result.diagnostics} == {code}

@@ -10,9 +10,9 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
 from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
-from ptxlab.engine.lowering._loaded_values import find_loaded_values
 from ptxlab.engine.lowering.frame import assign_frame, find_liveness
 from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
+from ptxlab.engine.lowering.loaded.values import find_loaded_values
 from ptxlab.engine.lowering.matching import Mismatch, candidates, fits, shape_of
 from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS

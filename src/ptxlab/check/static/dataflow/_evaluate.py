@@ -215,7 +215,7 @@ class Evaluator:
         self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], pattern: Hashable = None
     ) -> tuple[Value, ...] | None:
         """The results as values; None if they have no form that is followed, then the pattern of the sources is remembered."""
-        outcomes = Outcomes((id(op.row), op.opcode, self._plans[op.index].widths), sources)
+        outcomes = Outcomes((op.row, op.opcode, self._plans[op.index].widths), sources)
         found = outcomes.find()
         if found is None:
             found = self._calculate(op, specs, sources, pattern)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -150,7 +150,8 @@ class Checked:
                     scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
                     names = Names(verdicts_of(goal, number), outer | scope, {})
                     self._found += [_placed(module, instruction, f) for instruction, f in check_block(function.body, names, goal, number)]
-            self._found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
+            self._called = {each.name: called_functions(module, each) for each in module.functions.values() if each.kind == "entry"}
+            self._found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(self._called)]
             self._lowered, self._whole = {}, True
             for function in module.functions.values():
                 if function.kind == "entry" and function.body is not None:
@@ -174,10 +175,10 @@ class Checked:
         module, found = self._module, list(self._found)
         with collection_paused():
             programs = {name: self._lowered.pop(name).program(executable=False) for name in list(self._lowered)}
-            for reports in followed.reports(module, programs, self._target, wanted):
+            for reports in followed.reports(module, programs, self._called, self._target, wanted):
                 found += _reported(module, reports)
             if self._whole:
-                found += unused(module, programs)
+                found += unused(module, programs, self._called)
             return self._in_order(found)
 
     @cached_property
@@ -201,19 +202,16 @@ def _issue_group(opcode: str) -> str | None:
     return None
 
 
-def _mixed_groups(module: ptx.Module) -> Iterator[tuple[ptx.Instruction, Finding]]:
+def _mixed_groups(reachable: Mapping[str, Sequence[ptx.Function]]) -> Iterator[tuple[ptx.Instruction, Finding]]:
     """For each entry whose instructions, those of called functions included, have both groups: the first of the second group."""
-    for function in module.functions.values():
-        if function.kind != "entry":
-            continue
-        called = [each.body for each in called_functions(module, function) if each.body is not None]
-        written = [each for body in called for each in instructions(body)]
+    for name, functions in reachable.items():
+        written = [each for function in functions if function.body is not None for each in instructions(function.body)]
         groups = {opcode: _issue_group(opcode) for opcode in {each.opcode for each in written}}
         uses = [(each, group) for each in written if (group := groups[each.opcode]) is not None]
         for instruction, group in uses:
             first, other = uses[0]
             if group != other:
-                message = f"kernel {function.name} uses .{group} here and .{other} at line {first.line}"
+                message = f"kernel {name} uses .{group} here and .{other} at line {first.line}"
                 fix = "give all tcgen05 instructions of a kernel and of the functions it calls one .cta_group"
                 yield instruction, Finding("L115", message, section="Issue Granularity", fix=fix)
                 break

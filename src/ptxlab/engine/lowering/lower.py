@@ -173,7 +173,7 @@ class Lowering:
         return program
 
     def _declare(self, block: ast.Block, scope: Scope) -> None:
-        for statement in block.statements:
+        for statement in [each for each in block.statements if type(each) is not ast.Instruction]:
             if isinstance(statement, ast.RegisterDeclaration):
                 for name, count in statement.names:
                     if not type_bits(statement.type):

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxlab.check.static.dataflow._point import Point
-from ptxlab.check.static.dataflow._values import Value
+from ptxlab.check.static.dataflow._values import Symbol, Value
 from ptxlab.engine import Program
 
-__all__ = ["Branch", "Edge", "Graph", "behind", "loops_of"]
+__all__ = ["Assumptions", "Branch", "Edge", "Graph", "behind", "loops_of"]
+
+Assumptions = frozenset[tuple[int, bool]]
+"""Symbols, by their identity, with the values that they are assumed to have."""
 
 
 @dataclass(slots=True)
@@ -36,10 +39,16 @@ class Graph:
     ----------
     plain : the edges of each block if no predicate decides on them
     branches : the branch at the end of each block if a predicate decides
+    symbols : those that branches depend on, by their identity
+    variation : whether such a symbol may have another value in the next turn of a loop, by the loop's first block
+    turned : what of some assumptions still holds when a loop begins or turns, by its first block
     repeated : the symbols on which more than one instruction depends: only their values are kept along a path
     """
 
     def __init__(self, program: Program, points: Mapping[int, Point]) -> None:
+        self.symbols: dict[int, Symbol] = {}
+        self.variation: dict[tuple[int, int], bool] = {}
+        self.turned: dict[tuple[Assumptions, int], Assumptions] = {}
         self.plain: list[list[Edge]] = []
         self.branches: list[Branch | None] = []
         blocks = program.blocks

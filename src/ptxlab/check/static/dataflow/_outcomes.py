@@ -9,7 +9,7 @@ from ptxlab.native import BoundedCache
 
 __all__ = ["Outcomes"]
 
-_MOST = 8192
+_MOST = 2048
 _EXACT = -1
 _KNOWN: BoundedCache[Hashable, list[tuple[int, Data]]] = BoundedCache(_MOST)
 """For each result the position of its symbol among those of the sources, and its offset."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow
-from ptxlab.check.static.dataflow._graph import Edge, Graph, behind
+from ptxlab.check.static.dataflow._graph import Assumptions, Edge, Graph, behind
 from ptxlab.check.static.dataflow._matches import Matches, Test
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
@@ -25,7 +25,6 @@ __all__ = ["Paths", "never", "numbered_columns", "paths_of"]
 
 _MOST_CLASSES = 16
 _MOST_STATES = 6000
-Assumptions = frozenset[tuple[int, bool]]
 _Marked = Sequence[tuple[Point, bool]]
 
 
@@ -47,9 +46,6 @@ class Paths:
     thread: int
     matches: Matches
     graph: Graph
-    _symbols: dict[int, Symbol] = field(default_factory=dict)
-    _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
-    _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
     _tests: WeakKeyDictionary[Test, _Accepted] = field(default_factory=WeakKeyDictionary)
     """What each test accepts; tests of a rule often refer to the kernel, and end with the rule."""
 
@@ -88,7 +84,7 @@ class Paths:
             return bool(guard.of(self.thread)), None
         if guard.symbol.limits is not None and not guard.symbol.limits[self.thread]:
             return bool(guard.data if isinstance(guard.data, int) else guard.data[self.thread]), None
-        self._symbols[id(guard.symbol)] = guard.symbol
+        self.graph.symbols[id(guard.symbol)] = guard.symbol
         offset = guard.data if isinstance(guard.data, int) else int(guard.data[self.thread])
         return None, (id(guard.symbol), not offset)
 
@@ -137,7 +133,8 @@ class Paths:
             held = found[block]
             assert held is not None
             for edge in self.edges[block]:
-                now = self._enter(held, edge)
+                free = edge.needs is None and (not held or edge.block not in self.flow.loops)
+                now = held if free else self._enter(held, edge)
                 if now is None:
                     continue
                 old = found[edge.block]
@@ -156,21 +153,21 @@ class Paths:
         loop = self.flow.loops.get(edge.block)
         if loop is not None and held:
             key = held, edge.block
-            found = self._turned.get(key)
+            found = self.graph.turned.get(key)
             if found is None:
-                found = self._turned[key] = frozenset([each for each in held if not self._varies(self._symbols[each[0]], loop)])
+                found = self.graph.turned[key] = frozenset([each for each in held if not self._varies(self.graph.symbols[each[0]], loop)])
             return found
         return held
 
     def _varies(self, symbol: Symbol, loop: range) -> bool:
         """Whether a symbol may have another value in the next turn of a loop."""
         key = id(symbol), loop.start
-        found = self._variation.get(key)
+        found = self.graph.variation.get(key)
         if found is None:
             blocks = self.flow.program.blocks
             first, last = blocks[loop.start].start, blocks[loop.stop - 1].stop
             inside = (first <= leaf < last or -1 - leaf in loop for leaf in symbol.leaves)
-            found = self._variation[key] = bool(symbol.leaves & EVERYWHERE) or any(inside)
+            found = self.graph.variation[key] = bool(symbol.leaves & EVERYWHERE) or any(inside)
         return found
 
     def path(self, start: Point | None, stops: Test, goal: Test | None) -> Point | bool | None:
@@ -215,7 +212,8 @@ class Paths:
                     yield found
                 continue
             for edge in self.edges[block]:
-                now = held if edge.needs is None and not held else self._enter(held, edge)
+                free = edge.needs is None and (not held or edge.block not in self.flow.loops)
+                now = held if free else self._enter(held, edge)
                 if now is None or (edge.block, now) in seen:
                     continue
                 if len(seen) > _MOST_STATES:
@@ -319,8 +317,8 @@ def never(_: Point) -> bool:
 
 def numbered_columns(rows: Iterable[NDArray[np.bool_]], width: int) -> NDArray[np.intp]:
     """The numbers of the columns of some rows; equal columns have one number."""
-    different = {id(row): row for row in rows}
-    matrix = np.stack([np.broadcast_to(np.asarray(row, np.bool_), width) for row in different.values()])
+    wide = [np.broadcast_to(np.asarray(row, np.bool_), width) for row in {id(row): row for row in rows}.values()]
+    matrix = np.stack(list({row.tobytes(): row for row in wide}.values()))
     return np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
 
 

@@ -92,6 +92,7 @@ class Execution:
         self.joins = 0
         self.guessed: set[int] = set()
         self.lost = np.zeros(flow.threads.count, np.bool_)
+        self._holding: dict[int, list[int]] = {}
         self._spinning: dict[int, bool] = {}
         self._exchanges = any(map(loads_byte, self.program.natives.values()))
         self._words = Words(flow.solver.evaluator) if self._exchanges else None
@@ -106,7 +107,7 @@ class Execution:
         while left > 0 and (following := self._following()) is not None:
             number, group = following
             parts = solver.parts(number)
-            first, last = group.executed, self._held_after(parts, group.executed)
+            first, last = group.executed, self._held_after(number, parts, group.executed)
             left -= 0 if first else program.blocks[number].stop - program.blocks[number].start
             certain = not group.turned and number >= group.until
             group.executed = last
@@ -149,13 +150,14 @@ class Execution:
         number = min(self.groups)
         return number, self.groups.pop(number)
 
-    def _held_after(self, parts: list[Part], first: int) -> int:
+    def _held_after(self, number: int, parts: list[Part], first: int) -> int:
         """How many parts of a block are executed before threads may be held."""
-        if self._exchanges:
-            for at in range(first, len(parts)):
-                if holds(parts[at].op):
-                    return at + 1
-        return len(parts)
+        if not self._exchanges:
+            return len(parts)
+        found = self._holding.get(number)
+        if found is None:
+            found = self._holding[number] = [at + 1 for at, part in enumerate(parts) if holds(part.op)]
+        return next((at for at in found if at > first), len(parts))
 
     def _leave(self, number: int, group: _Group) -> None:
         """Send the threads at the end of a block to its successors."""

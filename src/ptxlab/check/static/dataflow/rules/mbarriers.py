@@ -50,8 +50,8 @@ class _Objects:
     def __init__(self, kernel: Kernel) -> None:
         self.offsets = {
             point.op.index: kernel.shared_offsets(point, mbarrier_operand(point))
-            for point in kernel.points
-            if (_is_use(point) or _is_init(point)) and mbarrier_operand(point) is not None
+            for point in (*kernel.matches(_is_use), *kernel.matches(_is_init))
+            if mbarrier_operand(point) is not None
         }
         self.uses: dict[int, list[Point]] = {}
         """Those that address one mbarrier only, and do not initialise it, by its offset."""

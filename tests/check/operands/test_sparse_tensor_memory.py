@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import ptxlab
+
 from . import tensor_kernels
-from .sparse_kernels import TEXT, launch
+from .sparse_kernels import FIRST_TWO, TEXT, launch
 from .tensor_kernels import LOADS, WORDS
 
 _MMA = "tcgen05.mma.sp.cta_group::1.kind::f16 [%r4], %rd10, %rd11, [%r24], %r6, %p4;"
@@ -79,3 +84,31 @@ def test_copies_of_other_k(steps: tuple[int, ...]) -> None:
     result, right = launch(copied(steps), check="operands")
     assert not right
     assert {found.code for found in result.diagnostics} == {"O105"}
+
+
+def launch_tf32(text: str, **options: Any) -> tuple[Any, bool]:
+    """The same with words as elements, of which one of two is stored: the result, and whether the product is right."""
+    text = text.replace("kind::f16", "kind::tf32").replace("0x08100014", hex(0x08100014 | 2 << 7 | 2 << 10))
+    a = np.random.default_rng(5).integers(-4, 5, (128, 64)).astype(np.float32)
+    metadata, c = np.full(128, FIRST_TWO, np.uint32), np.zeros((128, 64), np.float32)
+    result = ptxlab.loads(text, file="sparse.ptx").kernel().launch(block=128, args=[a, metadata, c], **options)
+    rows = np.zeros((128, 64))
+    rows[:, ::2] = a[:, :32]
+    return result, bool((c == rows @ a[:64].astype(np.float64).T).all())
+
+
+@pytest.mark.parametrize("text", [STORED, copied()], ids=["stored", "copied"])
+def test_one_of_two(text: str) -> None:
+    result, right = launch_tf32(text)
+    assert right
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_with_one_of_two(name: str) -> None:
+    """Two registers are two k."""
+    old, new, code, fix = MISTAKES[name]
+    result, right = launch_tf32(STORED.replace(old, new), check="operands")
+    assert not right
+    assert result.diagnostics[0].code == code
+    assert fix in result.diagnostics[0].fix

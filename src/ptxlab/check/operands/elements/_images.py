@@ -28,7 +28,7 @@ _SEVERAL = 2
 _SPARSE = 2
 """Elements of k for each one that a sparse A stores."""
 _STORED = (1, 2)
-"""Elements that a sparse A stores of each two or four."""
+"""Elements that a sparse A stores of each two or four; of words always one of two."""
 _LANES_OF_A_ROW = 4
 _ROWS_OF_A_REGISTER = 8
 
@@ -87,7 +87,8 @@ class RegisterImage:
             return True
         a, b = sorted((self, other), key=lambda image: image.columns)
         if _SPARSE * a.columns == b.columns:
-            return any(a.agrees_in(b, size, _SPARSE * size) for size in _STORED)
+            sizes = _STORED[:1] if a.array.itemsize == _WORD else _STORED
+            return any(a.agrees_in(b, size, _SPARSE * size) for size in sizes)
         return a.columns != b.columns or a.agrees_in(b, 1, 1)
 
     def agrees_in(self, other: RegisterImage, size: int, other_size: int) -> bool:

@@ -25,7 +25,7 @@ CASES = [
 @pytest.fixture
 def fresh_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
-    for one in (kernels._preparers, kernels._multiplier):
+    for one in (kernels.preparer, kernels._preparers, kernels.multiplier, kernels._multiplier):
         one.cache_clear()
 
 
@@ -68,6 +68,7 @@ def test_optimised_functions_of_the_cache_are_taken_at_once() -> None:
     kernel = MmaKernel(kind, types, 64, 8, k, (False, False), False, False)
     kernels.multiplier(kernel._step, kernel.wide)
     kept = set(native.OBJECTS.directory().rglob("*.o"))  # type: ignore[union-attr]
-    kernels._multiplier.cache_clear()
+    for one in (kernels.multiplier, kernels._multiplier):
+        one.cache_clear()
     kernel._place("multiply")
     assert set(native.OBJECTS.directory().rglob("*.o")) == kept  # type: ignore[union-attr]

@@ -38,7 +38,7 @@ _WORDS = 12
 _MOVE, _PREPARE, _MULTIPLY = range(3)
 _FUNCTIONS = ("multiply", "a", "b")
 QUICK_RUNS = 512
-"""Programs of a kernel run so often before its functions are optimised, which takes about as long as they have lost."""
+"""Programs of a kernel run so often before its functions are optimised."""
 
 
 class OperandGather(NamedTuple):

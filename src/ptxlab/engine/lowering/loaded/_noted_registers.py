@@ -38,11 +38,13 @@ class NotedRegisters:
         self._known = known
         self._native_loads = loads
         self._writers: defaultdict[int, list[Op]] = defaultdict(list)
-        for op in program.ops:
-            for register in program.writes[op.index]:
-                self._writers[register].append(op)
         self._moved: dict[int, dict[int, tuple[MovedHalf, ...]]] = {}
-        self.loads = self._find(taken)
+        self.loads: dict[int, tuple[int, ...]] = {}
+        if known.loads:
+            for op in program.ops:
+                for register in program.writes[op.index]:
+                    self._writers[register].append(op)
+            self.loads = self._find(taken)
 
     def _find(self, taken: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Follow registers back to loads, and what is loaded forwards again."""

@@ -81,6 +81,11 @@ class LoadedRegisters:
                 self._moves.update((register, op) for register in program.writes[op.index] if writers[register] == 1)
         self._block = {index: number for number, block in enumerate(program.blocks) for index in range(block.start, block.stop)}
 
+    @property
+    def loads(self) -> bool:
+        """Whether there are loads."""
+        return bool(self._groups)
+
     def direct(self, register: int) -> list[LoadedWord]:
         """The words of a register that nothing but loads writes, all alike; empty for another one."""
         return self._direct.get(register, [])

@@ -72,7 +72,7 @@ class _Taker(NamedTuple):
 
 def _takers(program: Program, op: Op) -> Iterator[_Taker]:
     """What an op takes from registers that may have been loaded."""
-    for (name, _), operand in zip(op.row.operands, op.operands, strict=False):
+    for (name, _), operand in zip(op.row.operands, op.operands, strict=False) if op.row.matrices else ():
         if name in op.row.matrices:
             items = flatten(operand)
             bits = max((program.registers[item.index].bits for item in items if isinstance(item, Reg)), default=_WORD)

@@ -63,7 +63,7 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     clocks: Clocks = cta.state["race"]
     joined_at_once = barrier_clock.gathered is None and len(parked) == clocks.warps
     if joined_at_once:
-        barrier_clock.gathered = clocks.join_cta(cta.rank)
+        barrier_clock.gathered = clocks.join_cta(cta.rank, barrier_clock.done)  # no warp is left that waits for the phase before
     else:
         rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
         if barrier_clock.gathered is not None:
@@ -290,15 +290,17 @@ class Barriers:
         barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
         barrier_clock.waiters[agent.index] = warp.mask
 
-    def _acquire_cluster_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def _acquire_cluster_barrier(self, warp: Any, op: Op) -> None:
+        clocks, agent = warp.state["race"]
         barrier_clock: BarrierClock = warp.cta.group.barrier.clock
         _acquire(clocks, agent, barrier_clock)
         if barrier_clock.relaxed is not None:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
 
 
-def _acquire_barrier(warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _acquire_barrier(warp: Any, op: Op) -> None:
     """The wait of a warp at a barrier of its CTA is over. Warps that were blocked have acquired when the barrier completed."""
+    clocks, agent = warp.state["race"]
     if agent.barrier is not None:
         _acquire(clocks, agent, agent.barrier.clock)
 

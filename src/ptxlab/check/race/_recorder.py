@@ -35,7 +35,7 @@ _SUSPECTS_WORD, _TRANSFERS_WORD, _TRANSFERRED_WORD = map(int, (StateWord.SUSPECT
 _TRANSFERS = (Kind.LD, Kind.ST)
 _COPY, _PYTHON, _BOTH = 0x100, 0x10000, 0x20000
 
-Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, Op], None]"
+Handler: TypeAlias = "Callable[[Warp, Op], None]"
 """What a complete instruction does to the clocks of the warp that has executed it."""
 Handlers: TypeAlias = "dict[type[Any], Callable[[Any], Handler | None]]"
 """By the class of an effect: the handler of one such effect, None where it changes no clock."""
@@ -83,7 +83,7 @@ class AccessRecorder:
     ) -> None:
         """Record the accesses of one operation in one slot; ``rows``: what is ordered before them, if not the rows of the warp."""
         self.load(clocks, agent)
-        shadow, words = self.shadow, self._words
+        words, record = self._words, self.shadow.access
         if rows is not None:
             words[_ROWS_WORD], words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
             self._loaded = None
@@ -101,8 +101,9 @@ class AccessRecorder:
                 self._accumulator = again
             elif tensor and kind in _TRANSFERS:
                 self._accumulator = None
-            shadow.access(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
-        self.judge(clocks, agent)
+            record(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
+        if words[_SUSPECTS_WORD]:
+            self.judge(clocks, agent)
 
     def judge(self, clocks: Clocks, agent: Agent) -> None:
         """Report the conflicts that the shadow has found."""

@@ -17,7 +17,7 @@ from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
 from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
-from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
+from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
@@ -153,15 +153,7 @@ class Sanitizer(Observer):
         """The handler of a service instruction's effect; most have none."""
         if op.row.kind != "service" or op.effects is None:
             return None
-        handler: Handler | None = self._handlers[type(op.effects)](op.effects)
-        if handler is None:
-            return None
-
-        def retired(warp: Warp, op: Op) -> None:
-            clocks, agent = warp.state["race"]
-            handler(warp, clocks, agent, op)
-
-        return retired
+        return self._handlers[type(op.effects)](op.effects)
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 

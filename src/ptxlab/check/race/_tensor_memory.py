@@ -122,12 +122,13 @@ class TensorMemoryAccesses:
 
     # ---------------------------------------------------------------------------------------------------------- allocations
 
-    def _alloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def _alloc(self, warp: Warp, op: Op) -> None:
         """Fresh columns have no earlier accesses: section "Tensor Memory Allocation and Management Instructions".
 
         A pair of CTAs allocates together: the first warp that continues records the columns of both CTAs, before the other one.
         """
         assert isinstance(op.effects, Alloc)
+        clocks, agent = warp.state["race"]
         cta = warp.cta
         slot = clocks.own(agent, Kind.ALLOC)
         for owner in (cta, cta.peer) if op.effects.pair and cta.peer is not None else (cta,):
@@ -149,7 +150,8 @@ class TensorMemoryAccesses:
         written = MemoryAccess.of(target.shared[offset : offset + 4], True)
         self._recorder.record(clocks, agent, slot, Kind.ALLOC, op, (written,))
 
-    def _dealloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def _dealloc(self, warp: Warp, op: Op) -> None:
+        clocks, agent = warp.state["race"]
         cta = warp.cta
         now = set(cta.tensor.allocations_of(cta))
         if agent.transfers is not None:

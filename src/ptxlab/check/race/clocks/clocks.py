@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -46,25 +47,47 @@ def joined(first: Rows | None, second: Rows) -> Rows:
     return made
 
 
-def _join_ir() -> str:
-    """``void join(rows, warps, stride, known, count, own, tensor)``: join neighbouring warps, and advance each one's clock.
+class _JoinWord(IntEnum):
+    """The words that describe the clocks of neighbouring warps to compiled code. Distances are in bytes."""
 
-    ``own`` is the distance of the first warp's own clock from its rows; those of the following warps are one slot further on each.
-    ``tensor`` is the distance from there to the same clock in the row `Row.TENSOR`. Distances are in bytes.
-    """
+    ROWS = 0
+    """the address of the rows of the first warp"""
+    WARPS = 1
+    STRIDE = 2
+    """the distance from one warp's rows to the next"""
+    KNOWN = 3
+    """where the maximum goes"""
+    COUNT = 4
+    """the clocks of each warp that are joined"""
+    OWN = 5
+    """the distance of the first warp's own clock from its rows; those of the following warps are one slot further on each"""
+    TENSOR = 6
+    """the distance from there to the same clock in the row `Row.TENSOR`"""
+    END = 7
+
+
+_KNOWN = int(_JoinWord.KNOWN)
+
+
+def _join_ir() -> str:
+    """``void join(about)``: join neighbouring warps (`_JoinWord`), and advance each one's clock."""
     module, clocks = native.Module(), native.vector("i32", _LANES)
-    code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count, i64 own, i64 tensor")
-    with code.loop(code["count"], _LANES, entered=True) as i:
-        latest, first = code.variable(clocks, 0), code["rows"].at(i, "i32")
-        with code.loop(code["warps"], entered=True) as warp:
-            latest.set(latest.get().intrinsic("umax", first.at(warp * code["stride"]).load(clocks)))
-        code["known"].store(latest.get(), i)
-        with code.loop(code["warps"], entered=True) as warp:
-            first.at(warp * code["stride"]).store(latest.get())
-    with code.loop(code["warps"], entered=True) as warp:
-        done = code["rows"].at(code["own"] + warp * (code["stride"] + 4 * len(Component)))
+    code = native.Function(module, "join", "void", "ptr about")
+    about = code["about"]
+    rows, known = about.pointer(_JoinWord.ROWS), about.pointer(_JoinWord.KNOWN)
+    warps, stride = about.word(_JoinWord.WARPS), about.word(_JoinWord.STRIDE)
+    own, tensor = about.word(_JoinWord.OWN), about.word(_JoinWord.TENSOR)
+    with code.loop(about.word(_JoinWord.COUNT), _LANES, entered=True) as i:
+        latest, first = code.variable(clocks, 0), rows.at(i, "i32")
+        with code.loop(warps, entered=True) as warp:
+            latest.set(latest.get().intrinsic("umax", first.at(warp * stride).load(clocks)))
+        known.store(latest.get(), i)
+        with code.loop(warps, entered=True) as warp:
+            first.at(warp * stride).store(latest.get())
+    with code.loop(warps, entered=True) as warp:
+        done = rows.at(own + warp * (stride + 4 * len(Component)))
         clock = done.load("i32") + 1
-        for place in (done, done.at(4), done.at(code["tensor"] + 4)):
+        for place in (done, done.at(4), done.at(tensor + 4)):
             place.store(clock)
     return module.text()
 
@@ -73,8 +96,7 @@ def _join_ir() -> str:
 def join_warps_function() -> Any:
     """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
     library = native.compile_ir(_join_ir(), ["join"], opt=1)
-    word, pointer = ctypes.c_int64, ctypes.c_void_p
-    return library.function("join", None, pointer, word, word, pointer, word, word, word)
+    return library.function("join", None, ctypes.c_void_p)
 
 
 @dataclass(slots=True)
@@ -219,6 +241,8 @@ class Clocks:
         """The slots that number changes of tensor maps."""
         self.warps = warps
         self._join_warps = join_warps_function()
+        self._joins: dict[int, tuple[NDArray[np.int64], int, tuple[int, int], list[Slot]]] = {}
+        """By rank: how compiled code joins the clocks of a CTA (`_JoinWord`), where this stands, the shape of the maximum, the clocks."""
         for cta in ctas:
             for warp in range(warps):
                 agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
@@ -243,6 +267,7 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
+            self._joins.clear()
         return Slot(number, self.serial << CLUSTER_SHIFT | number)
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -254,16 +279,29 @@ class Clocks:
 
     # --------------------------------------------------------------------------------------------------- release and acquire
 
-    def join_cta(self, rank: int) -> Rows:
-        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned, and `tick` each."""
-        first = self.agents[rank * self.warps]
-        made = np.empty(first.shared.shape, np.uint32)
-        to_tensor = made.itemsize * self.rows.shape[2] * Row.TENSOR
-        own = made.itemsize * first.main.number
-        self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size, own, to_tensor)
-        for agent in self.agents[first.index : first.index + self.warps]:
-            agent.main.clock += 1
+    def join_cta(self, rank: int, into: Rows | None = None) -> Rows:
+        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned, and `tick` each.
+
+        ``into``: rows that nobody reads any more, which may take the maximum.
+        """
+        about, address, shape, slots = self._joins.get(rank) or self._join_of(rank)
+        made = into if into is not None and into.shape == shape else np.empty(shape, np.uint32)
+        about.data[_KNOWN] = address_of(made)
+        self._join_warps(address)
+        for slot in slots:
+            slot.clock += 1
         return made
+
+    def _join_of(self, rank: int) -> tuple[NDArray[np.int64], int, tuple[int, int], list[Slot]]:
+        first = self.agents[rank * self.warps]
+        size, shared = first.rows.itemsize, first.shared
+        about = np.zeros(_JoinWord.END, np.int64)
+        about[_JoinWord.ROWS], about[_JoinWord.WARPS], about[_JoinWord.STRIDE] = first.address, self.warps, first.rows.nbytes
+        about[_JoinWord.COUNT], about[_JoinWord.OWN] = shared.size, size * first.main.number
+        about[_JoinWord.TENSOR] = size * self.rows.shape[2] * Row.TENSOR
+        slots = [agent.main for agent in self.agents[first.index : first.index + self.warps]]
+        found = self._joins[rank] = about, address_of(about), (shared.shape[0], shared.shape[1]), slots
+        return found
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""

@@ -34,15 +34,16 @@ _DONE, _PYTHON, _SUSPECT = range(3)
 
 
 def emit_drain(module: Module) -> None:
-    """``i64 drain(state, rows, first, count)``: process rows in order; return the index of a row that Python handles, or ``count``.
+    """``i64 drain(state)``: process rows in order (`StateWord.DRAINED`); return the index of a row that Python handles, or that behind the last.
 
     If what a row of a transfer accesses is suspect, return ~ its index: it is recorded, and `TensorMemoryAccesses.recorded` follows.
     """
     _accesses(module)
     _transfer(module)
     _wait(module)
-    c = Function(module, "drain", "i64", "ptr state, ptr rows, i64 first, i64 count")
-    state, rows, start, count = c.parameters
+    c = Function(module, "drain", "i64", "ptr state")
+    state = c["state"]
+    rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
     ops = state.pointer(StateWord.OPS)
     with c.loop(count - start) as i:
         index = start + i

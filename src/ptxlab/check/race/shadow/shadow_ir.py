@@ -136,7 +136,12 @@ class StateWord(IntEnum):
     """1 if a row was a transfer"""
     PARTED = 19
     """1 if some warp has executed an aligned instruction only in part"""
-    MEMO = 24
+    DRAINED = 20
+    """of the rows that are drained: the address, the index of the first one, and the index behind the last one"""
+    ACCESSED = 24
+    """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
+    have one size, and their number; then the two words of the entry"""
+    MEMO = 32
     """cells before and after an access: `_MEMOS` times `MemoWord`"""
     END = MEMO + _MEMOS * 24
 
@@ -386,9 +391,11 @@ def emit_prefetch(state: Value, address: Value) -> None:
 
 
 def _ranges(module: Module) -> None:
-    """``void ranges(state, starts, sizes, step, count, who, what)``: one access to many ranges; step 0: all of one size."""
-    c = Function(module, "ranges", "void", "ptr state, ptr starts, ptr sizes, i64 step, i64 count, i64 who, i64 what")
-    state, starts, sizes, step, count, who, what = c.parameters
+    """``void ranges(state)``: one access to many ranges (`StateWord.ACCESSED`)."""
+    c = Function(module, "ranges", "void", "ptr state")
+    state = c["state"]
+    starts, sizes = (state.pointer(StateWord.ACCESSED + i) for i in range(2))
+    step, count, who, what = (state.word(StateWord.ACCESSED + i) for i in range(2, 6))
     with c.loop(count) as i:
         ahead = i + AHEAD
         emit_prefetch(state, starts.load("i64", ahead.ult(count).select(ahead, 0)))

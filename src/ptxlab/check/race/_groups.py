@@ -16,7 +16,7 @@ from ptxlab.isa.operands import Const, Op
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["WgmmaGroups", "group_handlers"]
+__all__ = ["WgmmaGroups", "commit_copies", "group_handlers"]
 
 _WARPS = 4
 """Of a warpgroup."""
@@ -56,7 +56,7 @@ def _copies(warp: Warp) -> Slot:
     return found
 
 
-def _commit_copies(warp: Warp, op: Op) -> None:
+def commit_copies(warp: Warp, op: Op) -> None:
     """cp.async.commit_group: one sequence of groups for a warp."""
     slot = _copies(warp)
     slot.clock += 1
@@ -65,13 +65,15 @@ def _commit_copies(warp: Warp, op: Op) -> None:
 
 def _wait_copies(warp: Warp, op: Op) -> None:
     """cp.async.wait_group."""
-    _complete_groups(*warp.state["race"], _copies(warp), _count(warp, op), _DONE)
+    clocks, agent = warp.state["race"]
+    _complete_groups(clocks, agent, _copies(warp), _count(warp, op), _DONE)
 
 
 def _wait_all_copies(warp: Warp, op: Op) -> None:
     """cp.async.wait_all."""
-    _commit_copies(warp, op)
-    _complete_groups(*warp.state["race"], _copies(warp), 0, _DONE)
+    commit_copies(warp, op)
+    clocks, agent = warp.state["race"]
+    _complete_groups(clocks, agent, _copies(warp), 0, _DONE)
 
 
 def _commit_bulk(warp: Warp, op: Op) -> None:
@@ -166,7 +168,7 @@ class WgmmaGroups:
 def group_handlers(wgmma: WgmmaGroups) -> Handlers:
     """The handlers of commits and waits, by what completes the operations."""
     copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
-    commits: dict[Completion, Handler] = {copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
+    commits: dict[Completion, Handler] = {copies: commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
     waits: dict[Completion, Handler] = {copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
     return {
         Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,

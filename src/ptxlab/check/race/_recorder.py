@@ -15,11 +15,21 @@ from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, TENSOR_WAITS, TRANSFER, OpWord, StateWord
+from ptxlab.check.race.shadow.shadow_ir import (
+    COMMIT,
+    HOW_SHIFT,
+    OP_WORDS,
+    PROXY_FENCES,
+    READS_TOO,
+    TENSOR_WAITS,
+    TRANSFER,
+    OpWord,
+    StateWord,
+)
 from ptxlab.check.race.shadow.transfers import columns_of
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space, TensorWait
+from ptxlab.isa.effects import CommitGroup, Completion, Fence, ProxyFence, Scope, Space, TensorWait
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.native import address_of
@@ -130,6 +140,9 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | READS_TOO * depends, size
         if sources and isinstance(native, CopyAsync):
             table[len(program.ops) + index, : OpWord.COLUMNS] = how & ~1, size
+    for op in program.ops:
+        if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
+            table[op.index, OpWord.HOW] = COMMIT
     return table
 
 

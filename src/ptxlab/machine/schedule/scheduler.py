@@ -52,10 +52,14 @@ class Scheduler:
         self.budget = launch.budget
         self.observer = launch.observer
         self._retire_hooks = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        self._deferred = [launch.observer is not None and launch.observer.defers(op) for op in launch.program.ops]
+        """Of each instruction whether the rows recorded before it may be drained after it."""
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
+        self._on_issued = overridden_hook(launch.observer, "issued")
         self._on_performing = overridden_hook(launch.observer, "performing")
+        self._on_performed = overridden_hook(launch.observer, "performed")
         self.rounds = 0
         self.services = [0] * len(launch.program.ops)
         self._run_state = (
@@ -66,6 +70,7 @@ class Scheduler:
             launch.together,
             self.services,
             self._retire_hooks,
+            self._deferred,
             launch.observer,
             self._on_running,
             self._on_stopped,
@@ -161,8 +166,8 @@ class Scheduler:
 
     def issue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
-        if self.observer is not None:
-            self.observer.issued(operation)
+        if self._on_issued is not None:
+            self._on_issued(operation)
         if self._eager:
             operation.done = True
             self._carry_out(operation)
@@ -198,8 +203,8 @@ class Scheduler:
         if self._on_performing is not None:
             self._on_performing(operation)
         operation.perform()
-        if self.observer is not None:
-            self.observer.performed(operation)
+        if self._on_performed is not None:
+            self._on_performed(operation)
         self.performing = None
         self.launch.progress += 1
 
@@ -353,7 +358,7 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
+        launch, execute, ops, handlers, together, services, retire_hooks, deferred, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
         fuel = warp.fuel or SLICE
@@ -386,7 +391,7 @@ class Scheduler:
                     group.retried = group.expired = False
                 else:
                     status = execute(context)
-                    if observer is not None and words[_EVENTS]:
+                    if observer is not None and words[_EVENTS] and not (status == _SERVICE and deferred[words[_INFO]]):
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]

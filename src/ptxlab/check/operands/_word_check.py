@@ -96,10 +96,9 @@ class _Repeated:
         self._where = address_of(where)
         self._differs = differs_function()
 
-    def bases(self, words: Words) -> tuple[int, ...] | None:
+    def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
         """The base of each image; None if the operands take something else."""
-        addresses = words.addresses
-        if self._end >= len(addresses) or self._differs(words.where, self._where):
+        if self._end >= len(addresses) or self._differs(address_of(addresses), self._where):
             return None
         return tuple([addresses.item(start) for start in self._starts])
 
@@ -119,7 +118,6 @@ class Words:
     Attributes
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
-    where : the host address of the first one
     boxed : chunks that tensor copies have brought, which are compared as tiles
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
@@ -131,10 +129,6 @@ class Words:
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
-    where: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.where = address_of(self.addresses)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int) -> list[Words]:
@@ -204,7 +198,7 @@ class WordCheck:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
         last = words.last.get(product.accumulator) if product.accumulate else None
         repeated = self._repeated.get(product.operands)
-        bases = None if repeated is None else repeated.bases(words)
+        bases = None if repeated is None else repeated.bases(words.addresses)
         key = id(words), product.accumulator
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])

@@ -75,6 +75,10 @@ class Observer:
     def drain(self, warp: Warp) -> None:
         """Compiled code has returned; the observer reads the rows that it recorded."""
 
+    def defers(self, op: Op) -> bool:
+        """Whether the rows recorded before this service instruction may be drained after it, with those that the warp records next."""
+        return False
+
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
 
@@ -142,13 +146,17 @@ class Observer:
         return ()
 
 
+_ANSWERS = frozenset(("advice", "defers", "finished", "open_findings", "retire_hook", "unsettled", "uses"))
+"""What an observer is asked, which is no event."""
+
+
 class _Together(Observer):
     """An observer that forwards each event to several observers."""
 
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("advice", "finished", "open_findings", "retire_hook", "unsettled", "uses"):
+            if not name.startswith("_") and name not in _ANSWERS:
                 calls = [call for observer in observers if (call := overridden_hook(observer, name)) is not None]
                 if calls:
                     setattr(self, name, calls[0] if len(calls) == 1 else _each(calls))
@@ -156,6 +164,9 @@ class _Together(Observer):
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
         return hooks[0] if len(hooks) == 1 else _each(hooks) if hooks else None
+
+    def defers(self, op: Op) -> bool:
+        return all(observer.defers(op) for observer in self._observers if overridden_hook(observer, "drain") is not None)
 
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")

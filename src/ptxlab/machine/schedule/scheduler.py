@@ -54,10 +54,14 @@ class Scheduler:
         self.observer = launch.observer
         observer, ops = launch.observer, launch.program.ops
         self._retire_hooks = [None] * len(ops) if observer is None else [observer.retire_hook(op) for op in ops]
+        self._deferred = [False] * len(ops) if observer is None else [observer.defers(op) for op in ops]
+        """Of each instruction whether the rows recorded before it may be drained after it."""
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
+        self._on_issued = overridden_hook(launch.observer, "issued")
         self._on_performing = overridden_hook(launch.observer, "performing")
+        self._on_performed = overridden_hook(launch.observer, "performed")
         self.rounds = 0
         self.services = [0] * len(ops)
         self._run_state = (
@@ -68,6 +72,7 @@ class Scheduler:
             launch.together,
             self.services,
             self._retire_hooks,
+            self._deferred,
             observer,
             self._on_running,
             self._on_stopped,
@@ -167,8 +172,8 @@ class Scheduler:
 
     def issue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
-        if self.observer is not None:
-            self.observer.issued(operation)
+        if self._on_issued is not None:
+            self._on_issued(operation)
         if self._eager:
             operation.done = True
             self._carry_out(operation)
@@ -204,8 +209,8 @@ class Scheduler:
         if self._on_performing is not None:
             self._on_performing(operation)
         operation.perform()
-        if self.observer is not None:
-            self.observer.performed(operation)
+        if self._on_performed is not None:
+            self._on_performed(operation)
         self.performing = None
         self.launch.progress += 1
 
@@ -362,7 +367,7 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
+        launch, execute, ops, handlers, together, services, retire_hooks, deferred, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
         fuel = warp.fuel or SLICE
@@ -396,7 +401,7 @@ class Scheduler:
                     group.expired = False
                 else:
                     status = execute(context)
-                    if observer is not None and words[_EVENTS]:
+                    if observer is not None and words[_EVENTS] and not (status == _SERVICE and deferred[words[_INFO]]):
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]

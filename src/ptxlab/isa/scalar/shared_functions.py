@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NAMES", "SHARED", "SharedFunction", "shared"]
+__all__ = ["NAMES", "SHARED", "WHOLE_WARP", "SharedFunction", "shared", "whole_warp"]
 
 LaneFunction = Callable[..., Any]
 
@@ -24,6 +24,8 @@ SHARED: dict[str, SharedFunction] = {}
 """The functions by name."""
 NAMES: dict[LaneFunction, str] = {}
 """Their names."""
+WHOLE_WARP: set[LaneFunction] = set()
+"""The semantics of instructions that `whole_warp` has entered."""
 
 
 def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunction:
@@ -31,3 +33,9 @@ def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunct
     SHARED[name] = SharedFunction(body, type, operands)
     NAMES[body] = name
     return body
+
+
+def whole_warp(semantics: LaneFunction) -> LaneFunction:
+    """Enter the semantics of an instruction that takes less time for all lanes of a warp at once: it looks up a table."""
+    WHOLE_WARP.add(semantics)
+    return semantics

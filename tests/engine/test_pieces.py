@@ -1,15 +1,12 @@
-"""Runs with functions that take all lanes of a warp at once, which are cut into pieces."""
+"""Runs with functions that take two vectors of lanes at once, which are cut into pieces."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ptxlab.engine import Status
 from ptxlab.engine.llvm import _pieces
-from ptxlab.native import host
 from tests.engine.engine_helpers import Bench, program_of
 from tests.engine.test_control import Writer, unshared
 
@@ -61,9 +58,8 @@ def test_random_runs(seed: int, lanes: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert np.array_equal(results[1], results[2])
 
 
-def test_a_value_without_a_row_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_without_a_row_is_not_cut_off() -> None:
     """A piece ends only where all that is needed has a row; behind the last use of such a value, it ends."""
-    monkeypatch.setattr(_pieces, "host", lambda: replace(host(), has_register_tables=True))
     long = "\n".join(f"add.f32 %f{i + 3}, %f{i + 2}, %f1;" for i in range(14))
     program = program_of(
         f"mov.b32 %f1, 0x40000000; rcp.approx.f32 %f2, %f1; {long} add.f32 %f17, %f16, %f2; mov.b32 %f18, 0;"

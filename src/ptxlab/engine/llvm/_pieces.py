@@ -7,21 +7,20 @@ from itertools import pairwise
 
 from ptxlab.engine.program import Program
 from ptxlab.isa.operands import Op
-from ptxlab.isa.scalar.shared_functions import WHOLE_WARP
-from ptxlab.native import host
+from ptxlab.isa.scalar.shared_functions import TWO_VECTORS
 
 __all__ = ["pieces"]
 
 _FEW = 16
-"""After so many ops a piece with functions of a whole warp ends where it can: each call writes all that registers hold to the stack."""
+"""After so many ops a piece with functions of two vectors ends where it can: each call writes all that registers hold to the stack."""
 
 
 def pieces(program: Program, ops: list[Op], live: frozenset[int] | set[int], width: int) -> Iterator[tuple[list[Op], set[int], int]]:
     """The pieces of a run with the registers that are needed after each, and with how many lanes its loop takes at a time.
 
-    Functions with tables take all lanes of a warp, where tables stand in registers.
+    ``width`` is how many lanes a vector has.
     """
-    if not host().has_register_tables or not any(map(_is_whole, ops)):
+    if not any(map(_takes_two, ops)):
         yield ops, set(live), width
         return
     cut = [ops[first:stop] for first, stop in pairwise(_cuts(program, ops))]
@@ -29,11 +28,11 @@ def pieces(program: Program, ops: list[Op], live: frozenset[int] | set[int], wid
     for piece in reversed(cut[1:]):
         needed.append(needed[-1].union(*(_needed_by(program, op) for op in piece)))
     for piece, registers in zip(cut, reversed(needed), strict=True):
-        yield piece, registers, 32 if any(map(_is_whole, piece)) else width
+        yield piece, registers, 2 * width if any(map(_takes_two, piece)) else width
 
 
-def _is_whole(op: Op) -> bool:
-    return op.row.semantics in WHOLE_WARP
+def _takes_two(op: Op) -> bool:
+    return op.row.semantics in TWO_VECTORS
 
 
 def _needed_by(program: Program, op: Op) -> set[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NAMES", "SHARED", "WHOLE_WARP", "SharedFunction", "shared", "whole_warp"]
+__all__ = ["NAMES", "SHARED", "TWO_VECTORS", "SharedFunction", "shared", "two_vectors"]
 
 LaneFunction = Callable[..., Any]
 
@@ -24,8 +24,8 @@ SHARED: dict[str, SharedFunction] = {}
 """The functions by name."""
 NAMES: dict[LaneFunction, str] = {}
 """Their names."""
-WHOLE_WARP: set[LaneFunction] = set()
-"""The semantics of instructions that `whole_warp` has entered."""
+TWO_VECTORS: set[LaneFunction] = set()
+"""The semantics of instructions that `two_vectors` has entered."""
 
 
 def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunction:
@@ -35,7 +35,7 @@ def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunct
     return body
 
 
-def whole_warp(semantics: LaneFunction) -> LaneFunction:
-    """Enter the semantics of an instruction that takes less time for all lanes of a warp at once: it looks up a table."""
-    WHOLE_WARP.add(semantics)
+def two_vectors(semantics: LaneFunction) -> LaneFunction:
+    """Enter the semantics of an instruction that takes less time for two vectors of lanes at once: 16-bit parts of two fill one."""
+    TWO_VECTORS.add(semantics)
     return semantics

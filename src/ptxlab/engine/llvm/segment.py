@@ -10,6 +10,7 @@ from typing import Any
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm._moved_notes import emit_notes
+from ptxlab.engine.llvm._pieces import pieces
 from ptxlab.engine.llvm._register_ranges import RegisterRanges
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source
@@ -40,11 +41,12 @@ def emit_segment(
     """Emit a run of inline ops; ``live``: the registers that are needed after it."""
     if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
         return
-    with code.loop(32 // width, entered=True) as index:
-        segment = Segment(code, program, width, context, frame, index)
-        for op in ops:
-            segment.emit(op)
-        segment.flush(live)
+    for piece, needed, lanes in pieces(program, ops, live, width):
+        with code.loop(32 // lanes, entered=True) as index:
+            segment = Segment(code, program, lanes, context, frame, index)
+            for op in piece:
+                segment.emit(op)
+            segment.flush(needed)
 
 
 def emit_moved_notes(code: Function, program: Program, width: int, context: Value, frame: Value, op: Op) -> None:
@@ -119,7 +121,7 @@ class Segment:
         if bits == 128:
             return tuple(self.row(offset + 256 * half, 64).load(self.x.vectors["i64"], align=8) for half in range(2))
         bits = max(bits, 16)
-        return self.row(offset, bits).load(self.x.vectors[f"i{bits}"], align=self.width * bits // 8 if bits < 64 else 64)
+        return self.row(offset, bits).load(self.x.vectors[f"i{bits}"], align=min(self.width * bits // 8, 64))
 
     def store(self, offset: int, bits: int, new: Any, old: Any) -> None:
         """Write a row in the lanes that run."""
@@ -131,7 +133,7 @@ class Segment:
         else:
             bits = max(bits, 16)
             made = self.mask.select(new.cast(self.x.vectors[f"i{bits}"]), old)
-            self.row(offset, bits).store(made, align=self.width * bits // 8 if bits < 64 else 64)
+            self.row(offset, bits).store(made, align=min(self.width * bits // 8, 64))
 
     def clock(self, register: int) -> Value:
         """The logical clock."""

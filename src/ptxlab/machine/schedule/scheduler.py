@@ -127,11 +127,14 @@ class Scheduler:
     def _still_waiting(self, groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
         """Continue the groups whose wait is over and return the others."""
         still = []
+        asked, over = None, False
         for group in groups:
             wait = group.wait
             if wait is None:
                 continue
-            if wait.ready():
+            if wait is not asked:
+                asked, over = wait, wait.ready()
+            if over:
                 self._resume(group, wait)
             else:
                 still.append(group)
@@ -152,8 +155,7 @@ class Scheduler:
                 running, warp.mask = warp.mask, group.active
                 retire_hook(warp, self.launch.program.ops[group.op])
                 warp.mask = running
-        if not warp.queued:
-            self.enqueue(warp)
+        self.enqueue(warp)
 
     def _poll(self, clusters: Iterable[Cluster]) -> bool:
         """Test the waits of clusters that have no list of waiters; return whether one is over."""

@@ -287,7 +287,7 @@ class Clocks:
         if not self.spec:
             own = agent.shared
             if own.shape == rows.shape:
-                np.maximum(own, rows, own)
+                np.maximum(own, rows, out=own)
             else:
                 join(own, rows)
             return

@@ -153,8 +153,8 @@ def _memory(repeats: int) -> dict[str, Any]:
     found = {}
     with tempfile.TemporaryDirectory() as cache:
         for check in ("none", "all"):
-            # The first process compiles, and keeps pages of the compiler.
-            worker(Path(cache), "one_cluster", "256", check)
+            # The first process compiles, and keeps pages of the compiler; what runs often is compiled again, optimised.
+            worker(Path(cache), "one_cluster", str(_LARGE), check)
             found[check] = worker(Path(cache), "one_cluster", str(_LARGE), check)
     return found
 

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     class Provider(Protocol):
         """What provides the observer of a check: a module with these functions."""
 
+        def concerns(self, program: Any, /) -> bool:
+            """Whether there is anything to observe in launches of a program."""
+
         def observe(self, launch: Any, /) -> Any:
-            """Return the observer of a launch; None if there is nothing to observe."""
+            """Return the observer of a launch."""
 
         def warm(self) -> None:
             """Compile what the observer needs into the cache."""

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import ptxlab
 from ptxlab.cli._main import cli
-from ptxlab.interop import nvcc
+from ptxlab.interop import toolkit
 from ptxlab.profile import Assembled
 
 TEXT = """.version 8.0
@@ -150,11 +150,11 @@ def test_a_bundle_gives_the_same_profile(launch_file: Path) -> None:
 
 def test_registers_that_ptxas_names(launch_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """255 registers x 32 lanes are 32 units of 256: two warps in each of four partitions, so 4 CTAs of two warps."""
-    monkeypatch.setattr(nvcc, "assembled", lambda text, target, kernel: Assembled(255, 16, 24, 40))
+    monkeypatch.setattr(toolkit, "assembled", lambda text, target, kernel: Assembled(255, 16, 24, 40))
     output = called(launch_file).output
     assert "ptxas: 255 registers, 16 bytes of spill stores, 24 bytes of spill loads" in output
     assert "an SM holds 4 CTAs (8 of 64 warps), limited by registers\n" in output
-    monkeypatch.setattr(nvcc, "assembled", lambda text, target, kernel: None)
+    monkeypatch.setattr(toolkit, "assembled", lambda text, target, kernel: None)
     output = called(launch_file).output
     assert "an SM holds 32 CTAs (64 of 64 warps), limited by CTA slots and threads; registers are not known\n" in output
 

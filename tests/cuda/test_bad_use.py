@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import re
 import shutil
 import subprocess
@@ -208,3 +209,47 @@ def test_the_kernels_of_the_tests_are_valid() -> None:
     import ptxlab
 
     assert [d.code for d in ptxlab.lint(KERNELS, target="sm_90a")] == []
+
+
+SUM = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry sums(.param .u64 out, .param .u64 a, .param .u8 empty[1], .param .u64 b) {
+  .reg .b64 %rd<5>;
+  ld.param.u64 %rd1, [out];
+  ld.param.u64 %rd2, [a];
+  ld.param.u64 %rd3, [b];
+  add.s64 %rd4, %rd2, %rd3;
+  st.global.u64 [%rd1], %rd4;
+  ret;
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("at", "result"), [(2048, 0), (mmap.PAGESIZE - 8, 0), (mmap.PAGESIZE - 4, INVALID_VALUE), (mmap.PAGESIZE, INVALID_VALUE)]
+)
+def test_values_of_parameters_behind_readable_ones(driver: Driver, at: int, result: int) -> None:
+    """Three values on one page, and one at its end, over it, or on the next page, which cannot be read."""
+    driver.context()
+    sums = driver.function(driver.module(SUM), "sums")
+    out = driver.allocate(8)
+    room = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    libc = ctypes.CDLL(None)
+    libc.mprotect.argtypes = [c_void_p, c_size_t, c_int]
+    for offset, value in ((0, out.value), (8, 30), (24, 0)):
+        c_uint64.from_address(start + offset).value = value
+    if not result:
+        c_uint64.from_address(start + at).value = 12
+    assert libc.mprotect(start + mmap.PAGESIZE, mmap.PAGESIZE, 0) == 0
+    try:
+        pointers = (c_void_p * 4)(*(start + offset for offset in (0, 8, 24, at)))
+        assert driver.library.cuLaunchKernel(sums, 1, 1, 1, 1, 1, 1, 0, None, pointers, None) == result
+        if not result:
+            found = c_uint64()
+            driver.call("cuMemcpyDtoH_v2", byref(found), out, c_size_t(8))
+            assert found.value == 42
+    finally:
+        assert libc.mprotect(start + mmap.PAGESIZE, mmap.PAGESIZE, 3) == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -370,7 +372,7 @@ BUSY = 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "lines"), [("flash_causal_fp16", 4000), ("mm_gelu_bf16", 4500)])
+@pytest.mark.parametrize(("name", "lines"), [("flash_causal_fp16", 4000), ("flash_ws_fp16", 3400), ("mm_gelu_bf16", 4500)])
 def test_an_edit_of_a_long_kernel_with_tensor_cores(name: str, lines: int) -> None:
     """All findings of the edited text, those along the paths included, in processor time."""
     text = unrolled((KERNELS / f"{name}.ptx").read_text(), lines)
@@ -384,6 +386,32 @@ def test_an_edit_of_a_long_kernel_with_tensor_cores(name: str, lines: int) -> No
         document.diagnostics()
         times.append(time.process_time() - begin)
     assert min(times) < 0.2 * BUSY
+
+
+@pytest.mark.parametrize(("name", "lines", "most"), [("flash_causal_fp16", 4000, 220), ("flash_ws_fp16", 3400, 280)])
+def test_the_work_for_an_edit_of_a_long_kernel(name: str, lines: int, most: int) -> None:
+    """All findings of the edited text, in calls of functions for each line, which do not depend on the machine as time does.
+
+    In ``flash_ws_fp16`` warps have different roles: there are twelve classes of threads.
+    """
+    text = unrolled((KERNELS / f"{name}.ptx").read_text(), lines)
+    assert text.count("\n") > 5000
+    before = Document(text)
+    before.diagnostics()
+    after = Document(text.replace("DONE:\n", "mov.u32 %one, 1;\nDONE:\n"), before=before)
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    known = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        after.diagnostics()
+    finally:
+        sys.setprofile(known)
+    assert 0 < calls < most * text.count("\n")
 
 
 def test_a_document_that_was_given_up_is_checked_again() -> None:

@@ -73,7 +73,7 @@ def integer_bodies() -> dict[str, Body]:
 
         made[f"table of {count} from bit {first}"] = Body(table, ("u32",), ("u32", "u32"))
     made["dot"] = Body(lambda x, a, b: x.dot(a, b), ("u32", "u32"), ("u32",))
-    made["repeated"] = Body(lambda x, a: x.repeated(a), ("u32",), ("u32",))
+    made["halves"] = Body(lambda x, a: x.halves(lambda x, low, high: (x.sub(high, low), low), a), ("u32",), ("u32",))
     made["rarely"] = Body(lambda x, c, a, b: x.rarely(c, lambda x, a, b: x.sub(a, b), x.add(a, b), a, b), ("pred", "u32", "u32"), ("u32",))
     made["rarely, by range"] = Body(lambda x, a: x.rarely(x.ult(a, x.const(9, "i32")), lambda x, a: x.not_(a), a, a), ("u32",), ("u32",))
     return made

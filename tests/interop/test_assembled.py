@@ -44,5 +44,5 @@ def test_registers_and_spills_of_each_kernel() -> None:
 
 
 def test_without_ptxas_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptxlab.interop.nvcc._build.find_ptxas", lambda: None)
+    monkeypatch.setattr("ptxlab.interop.toolkit.find_ptxas", lambda: None)
     assert nvcc.assembled(HEAD + COPY.replace("NAME", "one"), "sm_90a", "one") is None

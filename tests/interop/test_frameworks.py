@@ -179,7 +179,7 @@ for i in range(3):
     with prepared(), prepared():
         if i:
             import cutlass
-print(cutlass.__file__, len(core.Program.__mro__), len(cuda.install().bridge.store.finders))
+print(cutlass.__file__, len(core.Program.__mro__), len(cuda.install().bridge.store.folders))
 """
 
 
@@ -199,7 +199,7 @@ before = dict(os.environ)
 import cutlass, triton, tilelang, cupy, torch
 files = {module.__file__ for module in (cutlass, triton, tilelang, cupy, torch)}
 print(files == {os.path.join(os.getcwd(), name) + ".py" for name in ("cutlass", "triton", "tilelang", "cupy", "torch")})
-print(os.environ == before, is_prepared(), len(cuda.install().bridge.store.finders))
+print(os.environ == before, is_prepared(), len(cuda.install().bridge.store.folders))
 """
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from ptxlab.cuda.images import PtxStore
-from ptxlab.interop.cute._kept import KeptPtx
 from ptxlab.interop.cute._kept import settings as cute_settings
 from ptxlab.interop.triton.ptxas import settings as triton_settings
 
@@ -70,9 +69,14 @@ def test_triton_hands_over_ptx(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_ptx_is_found_by_the_machine_code_beside_it(tmp_path: Path) -> None:
+def store_of(folder: Path) -> PtxStore:
     store = PtxStore(disk=False)
-    store.finders.append(KeptPtx(tmp_path).find)
+    store.folders.append(folder)
+    return store
+
+
+def test_ptx_is_found_by_the_machine_code_beside_it(tmp_path: Path) -> None:
+    store = store_of(tmp_path)
     first, second = (hashlib.sha256(raw).hexdigest() for raw in (b"first", b"second"))
     assert store.find(first) is None
     for name in ("first", "second"):
@@ -85,7 +89,7 @@ def test_ptx_is_found_by_the_machine_code_beside_it(tmp_path: Path) -> None:
 
 def test_a_file_that_is_written_again_is_read_again(tmp_path: Path) -> None:
     """CuTe DSL names files after functions: those of a class that are compiled with other sizes may have the same name."""
-    kept, cubin = KeptPtx(tmp_path), tmp_path / "kernel.cubin"
+    kept, cubin = store_of(tmp_path), tmp_path / "kernel.cubin"
     for number, name in enumerate(("first", "second")):
         cubin.write_bytes(name.encode())
         cubin.with_suffix(".ptx").write_text(f"// {name}")
@@ -96,7 +100,7 @@ def test_a_file_that_is_written_again_is_read_again(tmp_path: Path) -> None:
 
 def test_machine_code_without_ptx_is_not_found(tmp_path: Path) -> None:
     (tmp_path / "only.cubin").write_bytes(b"only")
-    assert KeptPtx(tmp_path).find(hashlib.sha256(b"only").hexdigest()) is None
+    assert store_of(tmp_path).find(hashlib.sha256(b"only").hexdigest()) is None
 
 
 KEEP = """
@@ -105,12 +109,14 @@ import numpy as np, cutlass.cute as cute
 from cutlass.cute.runtime import from_dlpack
 sys.path.insert(0, sys.argv[1])
 import programs
-from ptxlab.interop.cute._kept import KeptPtx
+from ptxlab.cuda.images import PtxStore
 a, b = np.zeros(300, np.float32), np.zeros(300, np.float32)
 cute.compile(programs.scale, from_dlpack(a), from_dlpack(b), 1.0)
 folder = pathlib.Path(sys.argv[2])
 (cubin,) = folder.glob("*.cubin")
-text = KeptPtx(folder).find(hashlib.sha256(cubin.read_bytes()).hexdigest())
+store = PtxStore(disk=False)
+store.folders.append(folder)
+text = store.find(hashlib.sha256(cubin.read_bytes()).hexdigest())
 assert ".target sm_90a" in text and ".entry kernel_cutlass_scale" in text and ".loc" in text
 """
 

@@ -240,3 +240,11 @@ def test_the_sign_of_what_has_no_sign_is_defined(opcode: str, operands: tuple[tu
     """0 times infinity is a NaN, whose sign is another one before it is replaced by that of the GPU."""
     assert shadow(opcode, *operands) & ~mask == 0
     assert shadow(opcode, *operands) >> (mask.bit_length() - 1) & 1 == 1
+
+
+@pytest.mark.parametrize(("opcode", "bits"), [("dp4a.s32.s32", 19), ("dp4a.u32.s32", 19), ("dp4a.u32.u32", 19), ("dp2a.hi.s32.s32", 26)])
+def test_a_sum_of_small_products_leaves_upper_bits_defined(opcode: str, bits: int) -> None:
+    """The products may have either sign; what they are added to is not near a carry into the upper bits."""
+    found = shadow(opcode, (0, WHOLE), (0xFF817F01, 0), (0x12345678, 0))
+    assert found >> bits == 0
+    assert found & 1

@@ -5,9 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
-from tests.check.operands import scaled_kernels, sparse_kernels, tensor_kernels, warp_kernels, warpgroup_kernels, word_kernels
+import ptxlab
+from tests.check.operands import (
+    scaled_kernels,
+    sparse_kernels,
+    tensor_kernels,
+    test_sparse_registers,
+    test_sparse_wgmma,
+    warp_kernels,
+    warpgroup_kernels,
+    word_kernels,
+)
 from tests.check.operands.test_tensor_stores import copied
 
 from .product_kernels import WARP
@@ -92,11 +104,152 @@ def test_registers_that_are_computed() -> None:
 def test_a_in_tensor_memory() -> None:
     result, _ = word_kernels.launch(tensor_kernels.TEXT, keep_inputs=True)
     record = result.mmas(writers=True)[1]
-    assert found(record.writers["a"]) == [("tcgen05.st", False, [])] * 4
+    # An instruction takes what two loads of four words have brought.
+    assert found(record.writers["a"]) == [("tcgen05.st", False, ["ld.global", "ld.global"])] * 4
+    assert [{each.lanes for each in writer.behind} for writer in record.writers["a"]] == [{tuple(range(32))}] * 4
+    assert len({each.place.line for each in record.writers["a"][0].behind}) == 2
     assert [writer.lanes for writer in record.writers["a"]] == [tuple(range(32))] * 4
     provenance = result.provenance("c", (77, 5), inputs=True)
     for each in provenance.contributions:
-        assert [(writer.warp, writer.lanes) for writer in each.a.writers] == [(2, (13,))]
+        (writer,) = each.a.writers
+        assert (writer.warp, writer.lanes) == (2, (13,))
+        assert {(behind.warp, behind.lanes) for behind in writer.behind} == {(2, (13,))}
+
+
+def test_a_in_tensor_memory_that_comes_from_shared_memory() -> None:
+    """Behind the store stands the load, and behind the load who had written the bytes then, not who did so later."""
+    at = tensor_kernels.TEXT.index("    ld.param.u64 %rd13, [a];")
+    store = tensor_kernels.TEXT.index("    add.u32 %r24, %r4, 64;")
+    load = "".join(
+        f"""    xor.b32 %r25, %r11, {i};
+    shl.b32 %r25, %r25, 4;
+    add.u32 %r25, %r25, %r10;
+    ld.shared.v4.b32 {{{", ".join(f"%a{4 * i + j}" for j in range(4))}}}, [%r25];
+"""
+        for i in range(8)
+    )
+    later = "    bar.sync 0;\n    ld.shared.b32 %r25, [%r10];\n    st.shared.b32 [%r10], %r25;\n"
+    text = tensor_kernels.TEXT[:at] + load + later + tensor_kernels.TEXT[store:]
+    result, right = word_kernels.launch(text, keep_inputs=True, check="none")
+    assert right
+    for record in result.mmas(writers=True):
+        assert {name for name, _, _ in found(record.writers["a"])} == {"tcgen05.st"}
+        loads = [behind for writer in record.writers["a"] for behind in writer.behind]
+        assert {name for name, _, _ in found(loads)} == {"ld.shared"}
+        assert {name for name, _, _ in found(behind for each in loads for behind in each.behind)} == {"cp.async"}
+    lines = str(result.provenance("c", (77, 5), inputs=True)).splitlines()
+    indents = [len(line) - len(line.lstrip()) for line in lines if "lane 13: " in line and ("tcgen05.st" in line or "ld.shared" in line)]
+    assert indents[0] < indents[1]
+
+
+def test_computed_values_in_tensor_memory() -> None:
+    computed = tensor_kernels.STORE.replace("%a7,", "%r31,")
+    text = tensor_kernels.TEXT.replace(tensor_kernels.STORE, f"xor.b32 %r31, %a7, 0;\n    {computed}")
+    result, right = word_kernels.launch(text, keep_inputs=True)
+    assert right
+    behind = [found(record.writers["a"][0].behind) for record in result.mmas(writers=True)]
+    assert [sorted(name for name, _, _ in each) for each in behind] == [
+        ["ld.global", "ld.global"] if number else ["ld.global", "ld.global", "xor.b32"] for number in range(4)
+    ]
+
+
+def test_registers_behind_moves() -> None:
+    """The writer of a register that a move has copied in the same block is the load."""
+    load = warp_kernels.LOAD_A.replace("{%r20, %r21", "{%r26, %r27")
+    text = warp_kernels.TEXT.replace(warp_kernels.LOAD_A, f"{load}\n    mov.b32 %r21, %r27;\n    mov.b32 %r20, %r26;")
+    result, right = warp_kernels.launch(text, keep_inputs=True)
+    assert right
+    assert all(found(record.writers["a"]) == [("ldmatrix.sync", False, ["cp.async"])] for record in result.mmas(writers=True))
+
+
+def test_metadata_of_a_warpgroup() -> None:
+    """Of each row a thread of its warp holds the metadata."""
+    result, right = test_sparse_wgmma.launch(test_sparse_wgmma.TEXT, keep_inputs=True)
+    assert right
+    for record in result.mmas(writers=True):
+        (*warps,) = record.writers["metadata"]
+        assert [(writer.opcode, writer.warp, len(writer.lanes)) for writer in warps] == [("mov.u32", warp, 16) for warp in range(4)]
+    (contribution, *_) = result.provenance("d", (77, 1), inputs=True).contributions
+    (writer,) = contribution.a.beside["sparsity metadata"]
+    assert (writer.opcode, writer.warp) == ("mov.u32", contribution.m // 16)
+    assert {lane // 4 for lane in writer.lanes} == {contribution.m % 8}
+
+
+def test_metadata_of_a_warp() -> None:
+    result, right = test_sparse_registers.launch(test_sparse_registers.KERNEL, keep_inputs=True)
+    assert right
+    for record in result.mmas(writers=True):
+        assert found(record.writers["metadata"]) == [("mov.b32", False, [])]
+    (contribution, *_) = result.provenance("d", (11, 3), inputs=True).contributions
+    (writer,) = contribution.a.beside["sparsity metadata"]
+    assert writer.lanes == (12, 13)
+    assert "its sparsity metadata:" in str(result.provenance("d", (11, 3), inputs=True))
+
+
+def test_scale_factors_in_registers() -> None:
+    result = scaled_warp()
+    (record,) = result.mmas(writers=True)
+    assert found(record.writers["scale_a"]) == found(record.writers["scale_b"]) == [("ld.global", False, [])]
+    # Threads 0 and 1 of four hold the scale factors of two rows of A, and thread 0 those of a column of B.
+    assert record.writers["scale_a"][0].lanes == tuple(lane for lane in range(32) if lane % 4 < 2)
+    assert record.writers["scale_b"][0].lanes == tuple(range(0, 32, 4))
+    (contribution,) = result.provenance("d", (11, 3), inputs=True).contributions
+    assert [writer.lanes for writer in contribution.a.beside["scale factors"]] == [(13,)]
+    assert [writer.lanes for writer in contribution.b.beside["scale factors"]] == [(12,)]
+
+
+def scaled_warp() -> Any:
+    """One block-scaled product of a warp, whose operands each thread loads."""
+    registers = ", ".join(f"%r{i}" for i in range(4))
+    text = f"""
+.version 9.0
+.target sm_120a
+.address_size 64
+.visible .entry product(.param .u64 a, .param .u64 b, .param .u64 scales, .param .u64 d)
+{{
+    .reg .b32 %r<12>; .reg .b64 %rd<8>; .reg .f32 %f<4>; .reg .b16 %h<2>;
+    mov.u32 %r8, %tid.x;
+    ld.param.u64 %rd1, [a];
+    mul.wide.u32 %rd2, %r8, 16;
+    add.u64 %rd1, %rd1, %rd2;
+    ld.global.v4.b32 {{{registers}}}, [%rd1];
+    ld.param.u64 %rd1, [b];
+    mul.wide.u32 %rd2, %r8, 8;
+    add.u64 %rd1, %rd1, %rd2;
+    ld.global.v2.b32 {{%r4, %r5}}, [%rd1];
+    ld.param.u64 %rd1, [scales];
+    add.u64 %rd1, %rd1, %rd2;
+    ld.global.b32 %r6, [%rd1];
+    ld.global.b32 %r7, [%rd1+4];
+    mov.f32 %f0, 0f00000000;
+    mov.f32 %f1, %f0;
+    mov.f32 %f2, %f0;
+    mov.f32 %f3, %f0;
+    mov.b16 %h0, 0;
+    mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0
+        {{%f0, %f1, %f2, %f3}}, {{{registers}}}, {{%r4, %r5}}, {{%f0, %f1, %f2, %f3}}, %r6, {{%h0, %h0}}, %r7, {{%h0, %h0}};
+    ld.param.u64 %rd6, [d];
+    shr.u32 %r9, %r8, 2;
+    mul.wide.u32 %rd7, %r9, 32;
+    add.u64 %rd6, %rd6, %rd7;
+    and.b32 %r9, %r8, 3;
+    mul.wide.u32 %rd7, %r9, 8;
+    add.u64 %rd6, %rd6, %rd7;
+    st.global.v2.f32 [%rd6], {{%f0, %f1}};
+    st.global.v2.f32 [%rd6+256], {{%f2, %f3}};
+    ret;
+}}
+"""
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, (32, n)).astype(ml_dtypes.float8_e4m3fn) for n in (16, 8))
+    scales = np.full((32, 8), 127, np.uint8)
+    result = (
+        ptxlab.loads(text, file="scaled.ptx")
+        .kernel()
+        .launch(block=32, args=[a, b, scales, np.zeros((16, 8), np.float32)], keep_inputs=True)
+    )
+    result.raise_for_errors()
+    return result
 
 
 def test_a_that_is_copied_to_tensor_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,3 +133,26 @@ def test_what_a_launch_has_made_goes_when_it_ends() -> None:
         assert len(living()) == before
     finally:
         gc.enable()
+
+
+def test_launches_of_threads_have_frames_of_their_own() -> None:
+    """Frames of warps that have ended are used by later launches of the program, each by one at a time."""
+    made = kernel(SIZES)
+
+    def launch(number: int) -> bool:
+        grid, block = 1 + number % 3, 32 * (1 + number % 5)
+        out = np.zeros(grid * block, np.uint32)
+        return bool(made.launch(grid=grid, block=block, args=[out]).ok and (out == 1000 * grid + block).all())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(launch, range(200)))
+
+
+def test_registers_of_an_earlier_launch_are_not_defined_in_a_later_one() -> None:
+    made = kernel("setp.eq.u32 p, size, 32; @p mov.u32 r1, 7;" + store("r1"))
+    for size in (32, 64, 32, 64):
+        out = np.zeros(size, np.uint32)
+        result = made.launch(block=size, args=[out])
+        assert [d.code for d in result.diagnostics] == ([] if size == 32 else ["R808"])
+        if size == 32:
+            assert (out == 7).all()

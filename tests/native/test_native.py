@@ -248,3 +248,39 @@ def test_moves(unit: int) -> None:
         wanted[3:].reshape(50, unit)[put] = source[1:].reshape(50, unit)[taken]
         native.mover(unit)(*map(native.address_of, (source[1:], taken, target[3:], put)), count)
         assert np.array_equal(target, wanted)
+
+
+def test_a_folder_of_caches_is_one_of_the_process_if_they_are_switched_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PTXLAB_CACHE", "")
+    assert caches.cache_folder("tools") == tmp_path / "tools"
+    monkeypatch.setenv("PTXLAB_CACHE", "off")
+    own = caches.cache_folder("tools")
+    assert own.is_dir()
+    assert own == caches.cache_folder("tools")
+    assert own != caches.cache_folder("others")
+    assert tmp_path not in own.parents
+
+
+def test_a_file_is_made_once_and_whole(tmp_path: Path) -> None:
+    file, calls = tmp_path / "folder" / "file", []
+
+    def make(path: Path) -> None:
+        calls.append(path)
+        assert not file.exists()
+        path.write_text("whole")
+
+    assert [caches.made_once(file, make), caches.made_once(file, make)] == [file, file]
+    assert file.read_text() == "whole"
+    assert len(calls) == 1
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_that_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
+    def make(path: Path) -> None:
+        path.write_text("half")
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError):
+        caches.made_once(tmp_path / "file", make)
+    assert list(tmp_path.iterdir()) == []

@@ -152,7 +152,7 @@ def test_rows_without_specials_take_the_fast_path(form: Form, fresh_kernels: Non
     monkeypatch.setattr(_fused, "general", lambda module, step, wide: right(module, replace(step, window=2), wide))
     monkeypatch.setattr(group_steps, "_General", lambda module, step: broken(module, replace(step, window=2)))
     lanes = native.host().vector_bits // 32
-    monkeypatch.setattr(kernels, "_compile", lambda _, write, exports: native.compile_ir(write(lanes), exports, opt=1))
+    monkeypatch.setattr(kernels, "_compile", lambda _key, write, exports, _quick=False: native.compile_ir(write(lanes), exports, opt=1))
     one = ordinary(form)
     exact = one.run(numerics.reference.mma)
     one.check(by_machine_interface(one, general=False), exact)

@@ -109,7 +109,7 @@ def test_exact_parser_agrees_on_mutated_kernels(monkeypatch: pytest.MonkeyPatch)
     texts = [mutate(generator, generator.choice(samples)) for _ in range(500)]
     texts += [BODY + f"op {operands};\n}}" for operands in ("1(536", "%r{4, 2", "a[b, c", "{a,b} {c}", "(a), b", "\x1ca")]
     quick = [outcome(text) for text in texts]
-    monkeypatch.setattr(_parser, "OperandTable", NoTable)
+    monkeypatch.setattr(_parser, "operand_table", NoTable)
     assert [outcome(text) for text in texts] == quick
 
 

@@ -151,14 +151,12 @@ def report(launch_file: Path, output: Path, form: str | None, options: dict[str,
 
 def _profiled(launch_file: Path, options: dict[str, str]) -> tuple[Result, Profile]:
     """Launch what a file says; its result, and its profile with what an assembler says, if there is one."""
-    from ptxlab.interop import nvcc
+    from ptxlab.interop.profiles import Profiles
 
     spec = read_launchable(launch_file)
     spec.options = spec.options.read({"check": "none"} | options)
     result = spec.launch(profile=True)
-    counted: Profile = result.profile
-    assembled = nvcc.assembled(spec.module.ast.text, spec.module.target, counted.kernel)
-    return result, counted if assembled is None else counted.with_assembled(assembled)
+    return result, Profiles().take(spec.module[result.profile.kernel], None, result)
 
 
 @contextmanager

@@ -240,13 +240,14 @@ class Bridge:
         if cancelled or kernel is None:
             return SUCCESS
         packed = ticket.parameters
-        args = [packed[p.offset : p.offset + p.size] for p in kernel.parameters]
+        args = [packed[p.offset : p.offset + p.size] for p in kernel.program.parameters]
         with self.turns:
             workspace = self.memory.allocate(_GRID_WORKSPACE, "workspace of the grid") if ticket.cooperative else None
             self.memory.update()
-            shape = ticket.shape | {"grid_workspace": workspace.base if workspace is not None else 0}
+            if workspace is not None:
+                ticket.shape["grid_workspace"] = workspace.base
             try:
-                result = self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **shape)
+                result = self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **ticket.shape)
                 if result.estimated:
                     self.library.ptxlab_estimated(round(result.estimated))
             except KernelError as error:

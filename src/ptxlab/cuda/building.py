@@ -8,17 +8,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from ptxlab.cuda.libraries import DRIVER, PREBUILT, SOURCES, NativeLibrary
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose
-from ptxlab.native import cache_directory
+from ptxlab.native import cache_folder, made_once
 
-__all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler"]
+__all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler", "link"]
 
 _LAST_LINES = 12
 
@@ -60,23 +60,19 @@ def build(library: NativeLibrary) -> Path:
                 fix="install gcc or clang, set CC, or pip install ziglang",
             )
         )
-    root = cache_directory()
-    folder = _temporary_folder() if root is None else root / "libraries"
-    file = folder / _digest(library, command) / library.soname
-    if not file.is_file():
-        _compile(command, library, file)
-    return file
+    file = cache_folder("libraries") / _digest(library, command) / library.soname
+    try:
+        return made_once(file, partial(_compile, command, library))
+    except OSError as error:
+        raise BuildError(_failure(command, library, str(error))) from None
 
 
-@cache
-def _temporary_folder() -> Path:
-    """Where libraries are kept for this process if disk caches are switched off; the folder goes with the object."""
-    global _held
-    _held = tempfile.TemporaryDirectory(prefix="ptxlab-libraries-")
-    return Path(_held.name)
-
-
-_held: tempfile.TemporaryDirectory[str] | None = None
+def link(library: NativeLibrary, folder: Path, *names: str) -> None:
+    """Put a library into a folder, under its own name and others; names that are there stay as they are."""
+    file = build(library)
+    for name in (library.soname, *names):
+        with suppress(FileExistsError):
+            (folder / name).symlink_to(file)
 
 
 def _digest(library: NativeLibrary, command: Sequence[str]) -> str:
@@ -96,18 +92,10 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def _compile(command: Sequence[str], library: NativeLibrary, file: Path) -> None:
-    """Compile; other processes see the whole file or none."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
-            made = Path(temporary, library.soname)
-            needed = [str(build(each)) for each in library.needs]
-            done = subprocess.run([*command, *library.arguments(), *needed, "-o", str(made)], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise BuildError(_failure(command, library, done.stderr))
-            os.replace(made, file)
-    except OSError as error:
-        raise BuildError(_failure(command, library, str(error))) from None
+    needed = [str(build(each)) for each in library.needs]
+    done = subprocess.run([*command, *library.arguments(), *needed, "-o", str(file)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(_failure(command, library, done.stderr))
 
 
 def _failure(command: Sequence[str], library: NativeLibrary, message: str) -> Diagnostic:

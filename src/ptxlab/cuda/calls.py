@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from ptxlab.cuda._install import Driver
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError
 from ptxlab.machine import Device, Kernel, KernelError, Module, Result
 
-__all__ = ["Call", "host_call"]
+__all__ = ["Call", "host_call", "launching"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,22 @@ class Call:
     def loaded(self, module: Module) -> None:
         """Keep a module."""
         self.modules.append(module)
+
+
+def launching(options: Mapping[str, Any], launched: Callable[[Kernel, dict[str, Any], Result], object]) -> Callable[..., Result]:
+    """Make what launches the kernels of a call, with options of `Kernel.launch`, and raises what it finds.
+
+    ``launched`` is called with the kernel, the keyword arguments of the host code, and the result.
+    """
+
+    def launch(kernel: Kernel, _: Place | None, **shape: Any) -> Result:
+        result = kernel.launch(**shape, **options)
+        launched(kernel, shape, result)
+        if not result.ok:
+            raise KernelError(*result.diagnostics)
+        return result
+
+    return launch
 
 
 @contextmanager

@@ -70,9 +70,10 @@ class Turns:
 
     def ended(self) -> None:
         """Forget the launch of this thread."""
-        self._seen.pop(threading.get_ident(), None)
-        self._stalls.pop(threading.get_ident(), None)
-        self._handed_over.discard(threading.get_ident())
+        thread = threading.get_ident()
+        self._seen.pop(thread, None)
+        self._stalls.pop(thread, None)
+        self._handed_over.discard(thread)
         self._news = time.monotonic()
         self._interrupted = False
 

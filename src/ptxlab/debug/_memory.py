@@ -225,6 +225,6 @@ def _add_warp(found: Any, add: Any, warp: Warp) -> None:
             group.active,
             group.again,
             group.expired,
-            group.retried,
+            group.retried is None,
             group.wait is None,
         )

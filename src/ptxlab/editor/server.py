@@ -19,7 +19,7 @@ from ptxlab.isa import load_all
 
 __all__ = ["PtxServer", "make_server"]
 
-_PAUSE = 0.02
+_PAUSE = 0.005
 """How many seconds a text must not change before it is checked."""
 
 

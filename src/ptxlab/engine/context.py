@@ -6,13 +6,14 @@ Machine and engine see the same words, by name here and by index in LLVM code.
 from __future__ import annotations
 
 from enum import IntEnum, unique
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["HALVES_SHIFT", "MAP_ADDRESS", "MOST_HALVES", "NO_SOURCE", "WORDS", "Context", "Status", "Word"]
+__all__ = ["HALVES_SHIFT", "MAP_ADDRESS", "MOST_HALVES", "NO_SOURCE", "WORDS", "Context", "Status", "Word", "half_distance"]
 
 
 @unique
@@ -154,12 +155,23 @@ MAP_ADDRESS = -64
 NO_SOURCE = 1
 """In place of an address where zeros have been written for what was not read."""
 HALVES_SHIFT = 48
-"""Above this bit of an address in global memory, 14 bits say from where the upper half of the word comes.
+"""Above this bit of an address in global memory, 15 bits say from where the upper half of the word comes.
 
-They are half its distance from the lower half, less one: 0 where the halves are neighbours, as in all words but those that have been
-transposed.
+They are half its distance from the lower half, less one, a signed number: 0 where the halves are neighbours, as in all words but those
+that have been transposed or exchanged.
 """
 MOST_HALVES = 1 << 14
+"""That number is less than this, and at least the negative of it."""
+
+
+def half_distance(source: Any) -> Any:
+    """Bytes in global memory from the lower to the upper half of a word; of numbers, arrays, and values of compiled code.
+
+    >>> address = 0x801000000000
+    >>> half_distance(address), half_distance(address | 127 << HALVES_SHIFT), half_distance(address | 0x7FFE << HALVES_SHIFT)
+    (2, 256, -2)
+    """
+    return (((source >> HALVES_SHIFT) ^ MOST_HALVES) - (MOST_HALVES - 1)) * 2
 
 
 class Status(IntEnum):
@@ -182,11 +194,10 @@ class Status(IntEnum):
 
 
 class Context:
-    """The words of one warp, kept alive with what they point to."""
+    """The words of one warp."""
 
-    __slots__ = ("address", "keep", "words")
+    __slots__ = ("address", "words")
 
     def __init__(self) -> None:
         self.words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.address: int = address_of(self.words)
-        self.keep: list[object] = []

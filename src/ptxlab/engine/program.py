@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.native_ops import Native
-from ptxlab.isa.operands import Op
+from ptxlab.isa.operands import Op, Reg
 
 __all__ = [
     "HOW_SHIFT",
@@ -19,6 +20,10 @@ __all__ = [
     "BasicBlock",
     "LoadedValues",
     "LoadedWord",
+    "MovedNote",
+    "NotedHalf",
+    "NotedHalves",
+    "NotedRegister",
     "Observed",
     "Parameter",
     "Program",
@@ -127,10 +132,46 @@ class SharedLayout:
 
 
 class LoadedWord(NamedTuple):
-    """A word that a load has read: the index of the load, the first one of several that share a row, and the byte in what it reads."""
+    """A word that a load has read: the index of the load, the first one of several that share a row, and the byte in what it reads.
+
+    A word of a register that has rows of its own has instead of the load ``~register``, and the byte in the register.
+    """
 
     load: int
     byte: int
+
+
+class NotedRegister(NamedTuple):
+    """A register that has rows of its own, which say from where its words come: the frame offset of the first one, and possible loads."""
+
+    row: int
+    loads: tuple[int, ...]
+
+
+class NotedHalf(NamedTuple):
+    """A half of the word of which a row says from where it comes: the row, what is added to the addresses there, and which half it is.
+
+    A row of -1 stands for zeros.
+    """
+
+    row: int
+    added: int
+    upper: bool
+
+
+NotedHalves = tuple[NotedHalf | None, ...]
+
+
+class MovedNote(NamedTuple):
+    """What an op notes in a row of a register: the halves of the word, or the only one; None for one that is computed.
+
+    In the lanes in which ``predicate`` does not hold it notes the ``others``.
+    """
+
+    row: int
+    halves: NotedHalves
+    others: NotedHalves = ()
+    predicate: Reg | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +185,12 @@ class LoadedValues:
     matrices : by the index of a product the words of its matrices in registers, by the names of the operands
     results : by the index of a store to global memory the words of tcgen05.ld that it writes as they are; all of them are such words
     rows : by the index of a load, or of a store of results, the frame offset of uint64[32] with the addresses that the lanes have accessed
-        last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last.
-        Loads that write the same registers share them
+        last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last;
+        of elements of 16 bits, as it has elements. Loads that write the same registers share them
     shared : the loads from shared memory
     zeros : the loads whose registers are zero in lanes that do not execute them
+    registers : registers that have rows of their own, which say from where their words come
+    moves : by the index of an op what it notes in rows of registers, behind all other effects
     """
 
     stores: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
@@ -157,14 +200,20 @@ class LoadedValues:
     rows: dict[int, int] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
     zeros: frozenset[int] = frozenset()
+    registers: dict[int, NotedRegister] = field(default_factory=dict)
+    moves: dict[int, tuple[MovedNote, ...]] = field(default_factory=dict)
 
     def noted(self, word: LoadedWord) -> tuple[int, int]:
         """The frame offset of the row that says from where lanes have loaded a word, and what is added to the addresses there."""
+        if word.load < 0:
+            return self.registers[~word.load].row + SOURCE_ROW * word.byte // 4, 0
         row = self.rows[word.load]
         return (row + SOURCE_ROW * word.byte // 4, 0) if word.load in self.shared else (row, word.byte)
 
-    def alike(self, load: int) -> list[int]:
-        """The loads that write the same registers as one, itself among them."""
+    def alike(self, load: int) -> Sequence[int]:
+        """The loads that write the same registers as the one of a word, itself among them."""
+        if load < 0:
+            return self.registers[~load].loads
         return [index for index, row in self.rows.items() if row == self.rows[load]]
 
 

@@ -316,8 +316,17 @@ class ShadowVocabulary(UndefinedFloats):
 
     # ------------------------------------------------------------------------------------------------- functions as a whole
 
-    def repeated(self, a: Shadowed) -> Shadowed:
-        return Shadowed(self.x.repeated(a.value), None if a.undefined is None else self.x.repeated(a.undefined))
+    def halves(self, function: Callable[..., tuple[Shadowed, Shadowed]], a: Shadowed) -> Shadowed:
+        def value(x: Vocabulary, *parts: Value) -> tuple[Value, Value]:
+            low, high = function(ShadowVocabulary(x), *(Shadowed(part, None) for part in parts))
+            return low.value, high.value
+
+        result = self.x.halves(value, a.value)
+        if a.undefined is None:
+            return Shadowed(result, None)
+        parts = (self.trunc(self.lshr(a, self.const(first, "i32")), "i16") for first in (0, 16))
+        low, high = (self.zext(part, "i32") for part in function(self, *parts))
+        return Shadowed(result, self.or_(low, self.shl(high, self.const(16, "i32"))).undefined)
 
     def table(self, a: Shadowed, first: int, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
         selecting = self.and_(a, self.const((1 << (len(table) - 1).bit_length()) - 1 << first, "i32"))

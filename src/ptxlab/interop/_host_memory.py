@@ -20,7 +20,6 @@ from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.replay.replay import Placed
-from ptxlab.native import address_of
 
 __all__ = [
     "HostArray",
@@ -93,7 +92,7 @@ def placed(values: Iterable[tuple[str, Any]]) -> Iterator[Placed]:
         found = described_tensor(value)
         array = found.array if isinstance(found, HostArray) else as_array(found, name)
         if array is not None:
-            yield Placed(name, address_of(array), array.shape, array.dtype, array.strides, array)
+            yield Placed.of(name, array)
 
 
 def memory_of(value: Any, name: str) -> HostMemory | None:

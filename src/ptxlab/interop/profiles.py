@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.interop import nvcc
+from ptxlab.diagnostics import Diagnostic, Place
+from ptxlab.interop import toolkit
 from ptxlab.machine import Kernel, Result
 from ptxlab.profile import Assembled, Profile
 
-__all__ = ["KeptProfile", "Profiles", "run_once"]
+__all__ = ["KeptProfile", "Profiles"]
 
 MOST_KEPT = 100
 """Different launches whose profiles are kept: each holds what some CTAs have executed."""
@@ -50,10 +50,10 @@ class Profiles:
         """Take over the profile of a launch; returns it with the registers that the assembler has found, which its result has now, too."""
         asked = kernel.module.ast.text, kernel.module.target, kernel.name
         if asked not in self._assembled:
-            self._assembled[asked] = nvcc.assembled(*asked)
-        assembled = self._assembled[asked]
+            self._assembled[asked] = toolkit.assembled(*asked)
+        found = self._assembled[asked]
         profile: Profile = result.profile
-        result.profile = profile = profile if assembled is None else profile.with_assembled(assembled)
+        result.profile = profile = profile if found is None else profile.with_assembled(found)
         if self.kept is not None:
             self._keep((asked, profile.occupancy.ctas, profile.occupancy.threads), KeptProfile(site, result.diagnostics, profile))
         return profile
@@ -69,12 +69,3 @@ class Profiles:
             self.kept.append(made)
         else:
             self.left += 1
-
-
-def run_once(what: str) -> Diagnostic:
-    """Say that a benchmark has run a function once, and what its times are."""
-    return diagnose(
-        "I306",
-        f"{what} ran the function once; the times are those of the simulation on this computer",
-        fix="--estimate-time gives estimated times; or measure on a GPU",
-    )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ptxlab.cuda.products import PRODUCTS
-from ptxlab.diagnostics import Diagnostic, Place, render_report
+from ptxlab.diagnostics import Diagnostic, Place, diagnose, render_report
 from ptxlab.interop._selection import first_ctas, is_selected, launch_numbers, name_patterns
 from ptxlab.interop._sites import launch_site, raise_site
 from ptxlab.interop.optional_packages import after_import, missing
@@ -289,6 +289,12 @@ class Session:
         """Record a finding and report it, once."""
         if self._add(diagnostic):
             self._show([diagnostic])
+
+    def note_run_once(self, what: str) -> None:
+        """Say that a benchmark has run a function once, unless times are estimated."""
+        if not self.settings.estimate_time:
+            message = f"{what} ran the function once; the times are those of the simulation on this computer"
+            self.note(diagnose("I306", message, fix="--estimate-time gives estimated times; or measure on a GPU"))
 
     def loaded(self, module: Module) -> None:
         """Take notice of a module that the driver has loaded."""

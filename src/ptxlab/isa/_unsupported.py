@@ -6,7 +6,6 @@ The forms of a family in `isa.form.FORMS` are known without a pattern here.
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from ptxlab.isa.catalogue import CATALOGUE
 from ptxlab.isa.form import find_forms, form
@@ -52,6 +51,8 @@ def refusal(opcode: str) -> tuple[str, str, str]:
     if is_known(opcode):
         return "U201", f"{opcode} is not executed by this version of ptxlab", ""
     if base not in CATALOGUE:
+        from difflib import get_close_matches
+
         close = get_close_matches(base, CATALOGUE, 1)
         return "U202", f"there is no instruction {opcode}", f"did you mean {close[0]}?" if close else ""
     wanted = {base, *modifiers}

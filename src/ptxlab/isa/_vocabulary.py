@@ -138,8 +138,8 @@ class Vocabulary(Protocol):
     def f32_to_half(self, a: Value) -> Value:
         """f32 to an f16 in i16, to nearest even, overflow to infinity."""
 
-    def repeated(self, a: Value) -> Value:
-        """The low half of an i32 in both halves."""
+    def halves(self, function: Callable[..., tuple[Value, Value]], a: Value) -> Value:
+        """The i32 whose low and high halves are ``function(x, low, high)`` of those of an i32: i16, which may stand in other lanes."""
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         """Look up a constant table: the low and the high word of the 64-bit entry that the bits of an i32 from ``first`` on select.

@@ -110,7 +110,10 @@ class Mbarrier(Protocol):
     def expect_tx(self, count: int) -> None: ...
     def complete_tx(self, count: int) -> None: ...
     def completed(self, parity: int) -> bool:
-        """Return whether the phase of this parity has completed (``try_wait.parity``)."""
+        """Return whether the phase of this parity, the lowest bit, has completed (``try_wait.parity``)."""
+
+    def passed(self, state: int) -> bool:
+        """Return whether the phase of an opaque state has completed (``try_wait``)."""
 
     def observed(self) -> None:
         """Record that the running warp has observed a completed phase and continues."""
@@ -356,8 +359,8 @@ class WarpContext(Protocol):
     """``%warpid``."""
     expired: bool
     """The time limit of the wait has passed (`Wait.expires`)."""
-    retried: bool
-    """The instruction runs again after a wait with ``retry``."""
+    retried: Wait | None
+    """The wait with ``retry`` after which the instruction runs again; None if it does not."""
     state: dict[Hashable, Any]
     """State that instruction families keep for the warp."""
     known: dict[Any, Any]

@@ -449,7 +449,7 @@ class Product(ABC):
         return ()
 
     def held(self, operand: str, line: int) -> tuple[HeldLine, ...]:
-        """Where row ``line`` of ``"a"`` or ``"b"`` is, unless it is in shared memory; or of what belongs to it in tensor memory.
+        """Where row ``line`` of ``"a"`` or ``"b"`` is, unless it is in shared memory; or what belongs to it.
 
         That are ``"scale_a"`` and ``"scale_b"``, the scale factors of the row, and ``"metadata"``, the sparsity metadata of a row of A.
         """

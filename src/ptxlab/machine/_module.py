@@ -247,12 +247,8 @@ class Module:
 
     def __init__(self, ast: ptx.Module) -> None:
         self.ast = ast
+        self.target = next((t for t in ast.targets if t.startswith("sm_")), "")
         self._kernels = {f.name: Kernel(self, f.name) for f in ast.functions.values() if f.kind == "entry" and f.body is not None}
-
-    @property
-    def target(self) -> str:
-        """The architecture, ``"sm_100a"``."""
-        return next((t for t in self.ast.targets if t.startswith("sm_")), "")
 
     @property
     def version(self) -> tuple[int, int]:
@@ -286,7 +282,7 @@ class Module:
         """Give a device without a target the module's target; refuse a device for which the module is not."""
         if device.target is None:
             device.target = self.target
-        if not runs_on(self.target, device.target):
+        if self.target != device.target and not runs_on(self.target, device.target):
             raise refuse("A312", f"the module is for {self.target}, the device is {device.target}")
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from ptxlab.native._byte_moves import address_of, callback_address, move_address
 from ptxlab.native._compile import Library, compile_ir, compile_or_load, compiler_lock, load_cached, object_key
 from ptxlab.native._host import Host, host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
-from ptxlab.native.caches import OBJECTS, BoundedCache, DiskCache, cache_directory
+from ptxlab.native.caches import OBJECTS, BoundedCache, DiskCache, cache_directory, cache_folder, made_once
 
 __all__ = [
     "OBJECTS",
@@ -18,12 +18,14 @@ __all__ = [
     "Variable",
     "address_of",
     "cache_directory",
+    "cache_folder",
     "callback_address",
     "compile_ir",
     "compile_or_load",
     "compiler_lock",
     "host",
     "load_cached",
+    "made_once",
     "move_address",
     "mover",
     "object_key",

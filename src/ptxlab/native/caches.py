@@ -13,7 +13,7 @@ from typing import TypeVar
 from ptxlab import _version
 from ptxlab.native._host import host
 
-__all__ = ["OBJECTS", "BoundedCache", "DiskCache", "cache_directory"]
+__all__ = ["OBJECTS", "BoundedCache", "DiskCache", "cache_directory", "cache_folder", "made_once"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -67,6 +67,36 @@ def cache_directory() -> Path | None:
         return (Path(base) if base else Path.home() / ".cache") / "ptxlab"
     except RuntimeError:
         return None
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of `cache_directory`; if disk caches are switched off, one that this process has for itself."""
+    root = cache_directory()
+    return _own_folder(name) if root is None else root / name
+
+
+@cache
+def _own_folder(name: str) -> Path:
+    _HELD.append(tempfile.TemporaryDirectory(prefix=f"ptxlab-{name}-"))
+    return Path(_HELD[-1].name)
+
+
+_HELD: list[tempfile.TemporaryDirectory[str]] = []
+"""The folders that go with this process."""
+
+
+def made_once(file: Path, make: Callable[[Path], object]) -> Path:
+    """Return a file of a cache; if it is not there, ``make`` writes it, to the path that it is given.
+
+    Other processes see the whole file or none.
+    """
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
+            made = Path(temporary, file.name)
+            make(made)
+            os.replace(made, file)
+    return file
 
 
 class DiskCache:

@@ -36,6 +36,9 @@ __all__ = [
 
 _WORDS = 12
 _MOVE, _PREPARE, _MULTIPLY = range(3)
+_FUNCTIONS = ("multiply", "a", "b")
+QUICK_RUNS = 512
+"""Programs of a kernel run so often before its functions are optimised."""
 
 
 class OperandGather(NamedTuple):
@@ -69,9 +72,10 @@ class AccumulatorRef(NamedTuple):
 class MmaProgram:
     """The rows of a program, and the objects that they point to, which must stay alive. `MmaKernel.program` makes it."""
 
-    __slots__ = ("_address", "_count", "_keep", "_run")
+    __slots__ = ("_address", "_count", "_keep", "_kernel", "_run")
 
-    def __init__(self, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
+    def __init__(self, kernel: MmaKernel, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
+        self._kernel = kernel
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
         table = np.array(found, np.int64)
         self._address, self._count, self._keep = address_of(table), len(found), (table, *keep)
@@ -79,6 +83,8 @@ class MmaProgram:
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Run it, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
+        if self._kernel.quick_runs:
+            self._kernel.count_run()
         self._run(self._address, self._count, bases, -1 if accumulate else 0, scale_input_d)
 
 
@@ -89,14 +95,17 @@ def move(unit: int, source: tuple[int, int, NDArray[np.int64]], target: tuple[in
 
 
 def prepare(function: int, codes: int, source: OperandGather, ready: Any, flip: int) -> tuple[int, ...]:
-    """The row that prepares gathered codes at the host address ``codes``."""
+    """The row that prepares gathered codes at the host address ``codes``; ``function``: where the address of the function is."""
     over_rows, over_k, rows, k = source.over_rows, source.over_k, ready.rows, ready.k
     lines = (over_k, over_rows, k, rows) if ready.role == "a" else (over_rows, over_k, rows, k)
     return _PREPARE, function, 0, codes + source.first * over_rows, 0, ready.address, *lines, ready.padded, flip
 
 
 def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any, option: int) -> tuple[int, ...]:
-    """The row that multiplies prepared operands into cells, of which a line has those of all padded rows of A."""
+    """The row that multiplies prepared operands into cells, of which a line has those of all padded rows of A.
+
+    ``function``: where the address of the function is.
+    """
     return _MULTIPLY, function, base, offset, 0, a.address, stride, a.padded, b.rows, a.k, b.address, option | a.groups << 32
 
 
@@ -106,7 +115,7 @@ def mma_program_function() -> Any:
 
     It keeps the interpreter's lock to the end, so that no two calls share the buffers that programs work in.
     """
-    library = native.compile_or_load(("mma program",), ("run",), _program_ir, opt=1)
+    library = native.compile_or_load(("mma program",), ("run",), _program_ir, opt=0)
     return library.function("run", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
 
 
@@ -114,6 +123,7 @@ def _program_ir() -> str:
     """``void run(rows, count, bases, keep, scale)``.
 
     The words of a row are the kind, the address of a function, base and offset of two places in memory, and what else the function takes.
+    Of functions that prepare and multiply, the row has the address of the word that holds their address.
     """
     module = native.Module()
     code = native.Function(module, "run", "void", "ptr rows, i64 count, ptr bases, i32 keep, i32 scale")
@@ -132,7 +142,7 @@ def _program_ir() -> str:
         code.switch(words[0], labels, done)
         for kind, label in labels.items():
             code.begin(label)
-            code.call(function, "void", *arguments[kind])
+            code.call(function if kind == _MOVE else function.load("ptr"), "void", *arguments[kind])
             code.jump(done)
         code.begin(done)
     return module.text()
@@ -143,9 +153,16 @@ _CELL_UNIT = 64
 
 
 class MmaKernel:
-    """Makes programs for given types and sizes. They share scratch buffers, because only one runs at a time. `mma_kernel` makes it."""
+    """Makes programs for given types and sizes. They share scratch buffers, because only one runs at a time. `mma_kernel` makes it.
 
-    __slots__ = ("_flips", "_formats", "_multiply", "_option", "_prepared", "_scratch", "k", "m", "n", "wide")
+    Its functions are compiled without optimisation at first, and optimised when its programs have run often.
+
+    Attributes
+    ----------
+    quick_runs : how often programs may still run before the functions are optimised; 0 if they are
+    """
+
+    __slots__ = ("_flips", "_formats", "_functions", "_option", "_prepared", "_scratch", "_step", "k", "m", "n", "quick_runs", "wide")
 
     def __init__(
         self, kind: str, types: tuple[str, str, str], m: int, n: int, k: int, negate: tuple[bool, bool], saturate: bool, sparse: bool
@@ -155,11 +172,34 @@ class MmaKernel:
         check_options(step, saturate, any(negate), 0)
         self.m, self.n, self.k, self.wide = m, n, k, is_wide(a, b)
         self._formats = {"a": a, "b": b}
-        self._multiply = multiplier_address(step, self.wide)
+        self._step = step
+        self._functions = np.zeros(len(_FUNCTIONS), np.int64)
+        self.quick_runs = QUICK_RUNS
         self._flips = {role: SIGN if flip else 0 for role, flip in zip("ab", negate, strict=True)}
         self._option = int(saturate)
         self._prepared: dict[tuple[str, int], Prepared] = {}
         self._scratch: dict[int, NDArray[np.uint8]] = {}
+
+    def count_run(self) -> None:
+        """Count a run of a program, and optimise the functions of all programs if there were many."""
+        self.quick_runs = max(self.quick_runs - 1, 0)
+        if not self.quick_runs:
+            for index in np.flatnonzero(self._functions):
+                self._functions[index] = self._function(_FUNCTIONS[index])
+
+    def _function(self, name: str) -> int:
+        """The host address of a function."""
+        quick = self.quick_runs > 0
+        if name == "multiply":
+            return multiplier_address(self._step, self.wide, quick)
+        return preparer_address(self._formats[name], self.wide, name, quick)
+
+    def _place(self, name: str) -> int:
+        """The address of the word that holds the address of a function."""
+        index = _FUNCTIONS.index(name)
+        if not self._functions[index]:
+            self._functions[index] = self._function(name)
+        return address_of(self._functions) + 8 * index
 
     def _scratch_of(self, size: int) -> NDArray[np.uint8]:
         """The scratch buffer of ``size`` bytes."""
@@ -201,20 +241,19 @@ class MmaKernel:
                     rows.append(move(operand.unit, source, target))
                     gathered = matrix
                 ready[key] = self._buffer(role, number)
-                function = preparer_address(self._formats[role], self.wide, role)
-                rows.append(prepare(function, address_of(scratch), operand, ready[key], self._flips[role]))
+                rows.append(prepare(self._place(role), address_of(scratch), operand, ready[key], self._flips[role]))
         for a, b, cells in units:
             left, right = ready[id(a)], ready[id(b)]
             if cells.order is None:
-                rows.append(multiply(self._multiply, cells.base, cells.offset, cells.stride, left, right, self._option))
+                rows.append(multiply(self._place("multiply"), cells.base, cells.offset, cells.stride, left, right, self._option))
                 continue
             scratch = self._scratch_of(4 * left.padded * self.n)
             orders.append(_lines(self.n, self.m // 16, left.padded // 16))
             apart, together = (cells.base, cells.offset, cells.order), (0, address_of(scratch), orders[-1])
             rows.append(move(_CELL_UNIT, apart, together))
-            rows.append(multiply(self._multiply, 0, address_of(scratch), 4 * left.padded, left, right, self._option))
+            rows.append(multiply(self._place("multiply"), 0, address_of(scratch), 4 * left.padded, left, right, self._option))
             rows.append(move(_CELL_UNIT, together, apart))
-        return MmaProgram(rows, self, units, orders)
+        return MmaProgram(self, rows, units, orders)
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +44,8 @@ _PLAIN_LIST = re.compile(r"\{([\s\w.+-]*+(?:,[\s\w.+-]*+)*+)\}", re.ASCII)
 
 def suggestion(word: str, known: frozenset[str] | set[str]) -> str:
     """A fix that names the closest known word, or nothing."""
+    import difflib
+
     close = difflib.get_close_matches(word[:40], sorted(known), 1)
     return f"did you mean {close[0]!r}?" if close else ""
 

@@ -12,7 +12,7 @@ from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, Cursor, PtxSyntaxError, 
 from ptxlab.ptx._expressions import constant, integer
 from ptxlab.ptx.ast import Arguments, Float, Guard, Instruction, Integer, Memory, Name, Negative, Not, Offset, Operand, Pair, Sink, Vector
 
-__all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "instruction", "operand"]
+__all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "instruction", "operand", "operand_table"]
 
 _SINK = Sink()
 _WHITE = " \t\r\n\f\v"
@@ -208,6 +208,17 @@ class OperandTable(dict[str, Operand]):
         if c.kind != "end":
             raise Irregular
         return value
+
+
+_MOST_OPERANDS = 1 << 15
+_table = OperandTable()
+
+
+def operand_table() -> OperandTable:
+    """The table of all parses: operands are immutable, and modules have many in common. It is emptied once it is large."""
+    if len(_table) > _MOST_OPERANDS:
+        _table.clear()
+    return _table
 
 
 class GuardTable(dict[str, Guard]):

@@ -10,7 +10,7 @@ from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, SPACE, Cursor, line_starts, short
-from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, instruction
+from ptxlab.ptx._operands import GuardTable, Irregular, instruction, operand_table
 from ptxlab.ptx._scope import Scope
 from ptxlab.ptx.ast import Alias, Block, Function, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
 
@@ -75,7 +75,7 @@ class Parser:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.cursor = Cursor(text, file)
-        self.operands = OperandTable()
+        self.operands = operand_table()
         self.guards = GuardTable()
         self.version: tuple[int, int] | None = None
         self.targets: dict[str, None] = {}

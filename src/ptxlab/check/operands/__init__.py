@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._observer import OperandCheck
+    from ptxlab.engine.program import Program
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["observe", "warm"]
+__all__ = ["concerns", "observe", "warm"]
 
 
-def observe(launch: Launch) -> OperandCheck | None:
-    """The observer of a launch; None if the kernel has no instruction that it looks at."""
+def concerns(program: Program) -> bool:
+    """Whether the program has an instruction that the observer looks at."""
     from ptxlab.machine.launch.program_facts import multiplies
 
-    if not launch.facts.of(multiplies):
-        return None
+    return multiplies(program)
+
+
+def observe(launch: Launch) -> OperandCheck:
+    """The observer of a launch."""
     from ptxlab.check.operands._observer import OperandCheck
 
     return OperandCheck(launch)

@@ -42,7 +42,7 @@ class Located:
 class Images:
     """What a matrix instruction takes from the shared memory of a CTA in which tiles stand at certain places.
 
-    It is the same in all CTAs whose tiles at these places are of the same arrays.
+    It is the same in all CTAs whose tiles at these places are of the same arrays (`SharedTiles.arrays`).
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Images:
     agree : whether A and B have the same k, as far as both are known
     """
 
-    __slots__ = ("_arrays", "agree", "images", "offsets", "operands")
+    __slots__ = ("_layout", "_relative", "agree", "images", "offsets", "operands")
 
     def __init__(
         self,
@@ -59,21 +59,23 @@ class Images:
         arrays: tuple[TilesUnder, ...],
         images: tuple[Image | None, ...],
         offsets: tuple[int | None, ...],
+        layout: int,
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
-        self._arrays = arrays
+        self._layout = layout
+        self._relative = [([offset for offset, _ in tiles], relative) for tiles, relative in arrays if len(tiles) > 1]
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
 
     def current(self, shared: SharedTiles) -> bool:
-        """Whether tiles of the same arrays stand there, perhaps of other coordinates."""
+        """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""
+        if not self._relative:
+            return True
         placed = shared.placed
-        for arrays, relative in self._arrays:
-            for offset, array in arrays:
-                if placed[offset].tile.array is not array:
-                    return False
-            if len(arrays) > 1 and relative != relative_places([placed[offset].tile for offset, _ in arrays]):
-                return False
-        return True
+        return all(relative == relative_places([placed[offset].tile for offset in offsets]) for offsets, relative in self._relative)
+
+    def repeats(self, other: Images) -> bool:
+        """Whether another instruction takes the same operands from tiles at the same places."""
+        return self is other or (self.operands == other.operands and self._layout == other._layout)
 
     def leads_to(self, other: Images) -> bool:
         """Whether another instruction takes the next k of the same rows, from the same tiles."""

@@ -66,7 +66,7 @@ class OperandCheck(Observer):
         self._products: dict[int, Products] = {}
         self._layouts: dict[Layout, int] = {}
         self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
-        """Of the operands of an instruction, by the layout of the tiles in shared memory: CTAs with the same layout share them."""
+        """Of the operands of an instruction, by the places and arrays of the tiles in shared memory: equal CTAs share them."""
         self._steps: set[tuple[Images, Images]] = set()
         """Pairs of instructions that have been compared."""
         self._kept = launch.facts.of(kept_matrices)
@@ -153,7 +153,7 @@ class OperandCheck(Observer):
             # An operation may perform after its CTA has exited.
             if id(cta) in self._shared:
                 self._multiplied(operation, product, cta)
-        if operation.details is not None:
+        if operation.details is not None and (product.tensor_a is not None or self._elements.takes(operation.op)):
             self._multiplied_elsewhere(operation, operation.details, product)
         if product.scales and id(product.ctas[0]) in self._tensor:
             about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
@@ -247,9 +247,9 @@ class OperandCheck(Observer):
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
             return
-        images = self._images.get((product.operands, shared.layout))
+        images = self._images.get((product.operands, shared.arrays))
         if images is None or not images.current(shared):
-            images = self._images[product.operands, shared.layout] = self._compared(operation, product, shared, cta)
+            images = self._images[product.operands, shared.arrays] = self._compared(operation, product, shared, cta)
         placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
         kept = self._kept.get(operation.op.index)
         if kept is not None:
@@ -257,7 +257,7 @@ class OperandCheck(Observer):
         before = products.last.get(product.accumulator) if product.accumulate else None
         products.last[product.accumulator] = images, placed
         in_same_tiles = before is not None and None not in placed and before[1] == placed
-        again = in_same_tiles and before is not None and before[0] is images
+        again = in_same_tiles and before is not None and before[0].repeats(images)
         self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
         if before is not None and in_same_tiles:
             if product.tensor_a is not None and moved > product.tensor_a.columns and before[0].leads_to(images):
@@ -315,7 +315,7 @@ class OperandCheck(Observer):
                     self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
-        return Images(product.operands, arrays, tuple(images), tuple(offsets))
+        return Images(product.operands, arrays, tuple(images), tuple(offsets), shared.layout)
 
     def _image(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any

@@ -58,11 +58,8 @@ class ResultCheck:
             load: np.concatenate([rows[store] // 8 + np.arange(_LANES) for store in stores]) for load, stores in self._stores.items()
         }
         self._seen: set[tuple[int, bytes]] = set()
-
-    @property
-    def needed(self) -> bool:
+        self.needed = bool(self._stores)
         """Whether there are such stores."""
-        return bool(self._stores)
 
     def multiplied(self, product: MatrixProduct) -> None:
         """D stands in some columns."""

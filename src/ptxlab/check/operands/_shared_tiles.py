@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._image import SHIFT
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
+from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Layout", "PlacedTile", "SharedTiles"]
 
-Layout: TypeAlias = frozenset[tuple[int, int]]
-"""The places of tiles: of each the first byte, and the end."""
+Layout: TypeAlias = frozenset[tuple[int, int]] | frozenset[tuple[int, int, TileArray]]
+"""The places of tiles: of each the first byte, and the end; perhaps also the array."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,9 +51,10 @@ class SharedTiles:
     ----------
     placed : by the offset of their first byte
     layout : a number for the places of the tiles, the same in all CTAs with tiles at the same places
+    arrays : a number for the places of the tiles and their arrays
     """
 
-    __slots__ = ("_chunks", "_count", "_layouts", "cta", "layout", "placed")
+    __slots__ = ("_chunks", "_count", "_layouts", "arrays", "cta", "layout", "placed")
 
     def __init__(self, cta: Any, layouts: dict[Layout, int]) -> None:
         self.cta = cta
@@ -78,6 +79,8 @@ class SharedTiles:
             self._arranged()
         else:
             self.placed[offset] = PlacedTile(self._count, tile, op, end)
+            if before.tile.array is not tile.array:
+                self._arranged()
 
     def forget(self, offset: int, size: int) -> None:
         """Other bytes have been copied there."""
@@ -88,9 +91,10 @@ class SharedTiles:
             self._arranged()
 
     def _arranged(self) -> None:
-        """The places of the tiles have changed."""
-        places = frozenset([(offset, held.end) for offset, held in self.placed.items()])
-        self.layout = self._layouts.setdefault(places, len(self._layouts))
+        """The places of the tiles have changed, or their arrays."""
+        places: Layout = frozenset([(offset, held.end) for offset, held in self.placed.items()])
+        arrays: Layout = frozenset([(offset, held.end, held.tile.array) for offset, held in self.placed.items()])
+        self.layout, self.arrays = [self._layouts.setdefault(each, len(self._layouts)) for each in (places, arrays)]
 
     def under(self, operand: MatrixOperand) -> list[PlacedTile]:
         """The tiles between the first and the last byte of an operand, in the order of their addresses."""

@@ -50,13 +50,15 @@ class _Known:
 
 
 def _differs_ir() -> str:
-    """``i64 differs(addresses, places, more, ends, operands)``: whether some addresses are not those of images; 0 if all are.
+    """``i64 differs(addresses, images)``: whether some addresses are not those of images; 0 if all are.
 
-    An operand's places end where ``ends`` says. The address at each has to be that at the operand's first place, and ``more``.
+    ``images`` are the addresses of ``places``, ``more`` and ``ends``, and the number of operands. An operand's places end where ``ends``
+    says. The address at each has to be that at the operand's first place, and ``more``.
     """
     module = native.Module()
-    code = native.Function(module, "differs", "i64", "ptr addresses, ptr places, ptr more, ptr ends, i64 operands")
-    addresses, places, more, ends, operands = code.parameters
+    code = native.Function(module, "differs", "i64", "ptr addresses, ptr images")
+    addresses, images = code.parameters
+    (places, more, ends), operands = (images.pointer(i) for i in range(3)), images.word(3)
     first, found = code.variable("i64", 0), code.variable("i64", 0)
     with code.loop(operands, entered=True) as operand:
         end, base = ends.load("i64", operand), addresses.load("i64", places.load("i64", first.get()))
@@ -71,7 +73,7 @@ def _differs_ir() -> str:
 def differs_function() -> Any:
     """The function that compares what operands take with their images, compiled or from the cache."""
     library = native.compile_ir(_differs_ir(), ["differs"], opt=2)
-    return library.function("differs", ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+    return library.function("differs", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class _Repeated:
@@ -80,7 +82,7 @@ class _Repeated:
     One comparison tells whether an execution takes the same images, moved in global memory.
     """
 
-    __slots__ = ("_call", "_end", "_keep", "_starts", "images", "operands")
+    __slots__ = ("_differs", "_end", "_keep", "_starts", "_where", "images", "operands")
 
     def __init__(self, operands: tuple[MatrixOperand, ...], images: list[_Known]) -> None:
         self.operands, self.images = operands, images
@@ -89,12 +91,14 @@ class _Repeated:
         more = np.concatenate([np.frombuffer(image.relative, np.int64) for image in images])
         ends = np.cumsum([len(image.places) for image in images])
         self._end = int(places.max())
-        self._keep = places, more, ends
-        self._call = *map(address_of, self._keep), len(images)
+        where = np.array([*map(address_of, (places, more, ends)), len(images)], np.int64)
+        self._keep = places, more, ends, where
+        self._where = address_of(where)
+        self._differs = differs_function()
 
     def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
         """The base of each image; None if the operands take something else."""
-        if self._end >= len(addresses) or differs_function()(address_of(addresses), *self._call):
+        if self._end >= len(addresses) or self._differs(address_of(addresses), self._where):
             return None
         return tuple([addresses.item(start) for start in self._starts])
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
+from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, half_distance
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
@@ -28,7 +28,6 @@ __all__ = [
     "addresses_in",
     "fitting_descriptor",
     "following_words",
-    "half_distance",
     "image_of_words",
     "is_image_of_words",
     "is_rearranged",
@@ -129,11 +128,6 @@ def address_in(source: int) -> int:
 def addresses_in(sources: Sources) -> Sources:
     """The global addresses of the lower halves of words."""
     return sources & (1 << HALVES_SHIFT) - 1
-
-
-def half_distance(source: int) -> int:
-    """Bytes in global memory from the lower to the upper half of a word."""
-    return _HALF * ((source >> HALVES_SHIFT) + 1)
 
 
 def is_transposed(found: Sources) -> bool:

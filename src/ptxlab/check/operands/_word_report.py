@@ -19,12 +19,11 @@ from ptxlab.check.operands._word_images import (
     addresses_in,
     fitting_descriptor,
     following_words,
-    half_distance,
     is_rearranged,
     sources_of,
     step_of_words,
 )
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.context import NO_SOURCE, half_distance
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.machine.memory.global_memory import AccessError
 

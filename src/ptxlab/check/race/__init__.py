@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ptxlab.check.race._sanitizer import Sanitizer
+    from ptxlab.engine.program import Program
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["observe", "warm"]
+__all__ = ["concerns", "observe", "warm"]
 
 
-def observe(launch: Launch) -> Sanitizer | None:
-    """The observer of a launch; None if the kernel has no instruction that it looks at."""
+def concerns(program: Program) -> bool:
+    """Whether the program has an instruction that the observer looks at."""
     from ptxlab.machine.launch.program_facts import only_computes
 
-    if launch.facts.of(only_computes):
-        return None
+    return not only_computes(program)
+
+
+def observe(launch: Launch) -> Sanitizer:
+    """The observer of a launch."""
     from ptxlab.check.race._sanitizer import Sanitizer
 
     return Sanitizer(launch)
@@ -24,7 +28,7 @@ def observe(launch: Launch) -> Sanitizer | None:
 
 def warm() -> None:
     """Compile the sanitizer's functions into the cache."""
-    from ptxlab.check.race.clocks.clocks import join_warps_function
+    from ptxlab.check.race.clocks.joins import join_warps_function
     from ptxlab.check.race.shadow.shadow import shadow_functions
 
     shadow_functions()

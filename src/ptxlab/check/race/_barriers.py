@@ -9,9 +9,10 @@ import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
-from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
-from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
+from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined, make_use
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
+from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     ClusterArrive,
@@ -19,7 +20,6 @@ from ptxlab.isa.effects import (
     Completion,
     CompletionArrival,
     CtaBarrier,
-    Effect,
     MbarrierArrive,
     MbarrierInit,
     MbarrierInval,
@@ -35,6 +35,7 @@ _EXECUTION, _TENSOR = int(Row.EXECUTION), int(Row.TENSOR)
 """The rows that say what is ordered before an arrival; that of a relaxed one carries the second alone."""
 _PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
+_EARLY, _COMPONENTS = int(Component.EARLY), len(Component)
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
@@ -53,7 +54,7 @@ class PendingCompletion:
 
     def covers(self, slot: Slot, clock: int) -> None:
         """Let every completion of the operation release a slot's accesses up to a clock."""
-        self.rows[_PERFORMED, slot.number : slot.number + len(Component)] = clock
+        self.rows[_PERFORMED, slot.number : slot.number + _COMPONENTS] = clock
 
 
 def _join_parked(barrier_clock: BarrierClock) -> None:
@@ -63,7 +64,7 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     clocks: Clocks = cta.state["race"]
     joined_at_once = barrier_clock.gathered is None and len(parked) == clocks.warps
     if joined_at_once:
-        barrier_clock.gathered = clocks.join_cta(cta.rank)
+        barrier_clock.gathered = clocks.join_cta(cta.rank, barrier_clock.done)  # no warp is left that waits for the phase before
     else:
         rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
         if barrier_clock.gathered is not None:
@@ -71,18 +72,18 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
         for agent in parked:
             agent.shared[:] = rows
         barrier_clock.gathered = rows
-    for serial, foreign in barrier_clock.foreign.items():
+    if barrier_clock.foreign:
         for agent in parked:
-            clocks.acquire_from(agent, serial, foreign)
+            _acquire_foreign(clocks, agent, barrier_clock)
     if not joined_at_once:
         for agent in parked:
             clocks.tick(agent)
     parked.clear()
 
 
-def _relaxed_order(effects: Effect | None) -> Order | None:
-    """The order of a relaxed arrival or wait; None for all others."""
-    return effects.order if isinstance(effects, _ORDERED) and effects.order.relaxed else None
+def relaxed_orders(program: Program) -> dict[int, Order]:
+    """By instruction the orders of relaxed arrivals and waits."""
+    return {op.index: op.effects.order for op in program.ops if isinstance(op.effects, _ORDERED) and op.effects.order.relaxed}
 
 
 class Barriers:
@@ -93,6 +94,7 @@ class Barriers:
         self._launch = recorder.launch
         self._findings = recorder.findings
         self._tensor_memory = tensor_memory
+        self._relaxed = recorder.launch.facts.of(relaxed_orders)
 
     def handlers(self) -> Handlers:
         """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
@@ -170,7 +172,8 @@ class Barriers:
                 self._operation_arrived(barrier, operation.agent, operation.op)
         elif warp is not None:
             clocks, agent = warp.state["race"]
-            if agent.transfers is not None:
+            transfers = agent.transfers
+            if transfers is not None and (transfers[HELD] or transfers[LOADS]):
                 self._tensor_memory.consume(clocks, agent, warp.op.index)
             effects = warp.op.effects
             if type(effects) is CtaBarrier:
@@ -186,23 +189,25 @@ class Barriers:
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
         barrier_clock: BarrierClock = barrier.clock
         rows = completion.rows
-        self._check_initialised(barrier, completion.issuer, rows, op)
+        if not barrier_clock.users >> completion.issuer.index & 1:
+            self._check_initialised(barrier, completion.issuer, rows, op)
         barrier_clock.take(rows)
         assert barrier_clock.gathered is not None
         found = completion.slots.get(id(barrier)) or completion.slots.get(0)
         if found is not None:
             slot, clock = found
-            barrier_clock.uses[slot.number] = Use(completion.issuer, slot.number, clock, op)
+            barrier_clock.uses[slot.number] = make_use((completion.issuer, slot.number, clock, op))
             if len(completion.slots) > 1:
-                own = barrier_clock.gathered[_PERFORMED, slot.number : slot.number + len(Component)]
+                own = barrier_clock.gathered[_PERFORMED, slot.number : slot.number + _COMPONENTS]
                 np.maximum(own, clock, out=own)
 
     def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
         barrier_clock: BarrierClock = barrier.clock
         op, effects = warp.op, warp.op.effects
         rows = clocks.released_rows(agent)
-        self._check_initialised(barrier, agent, agent.rows, op)
-        order = _relaxed_order(effects)
+        if not barrier_clock.users >> agent.index & 1:
+            self._check_initialised(barrier, agent, agent.rows, op)
+        order = self._relaxed.get(op.index)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
             barrier_clock.waits.pop(agent.index, None)  # the phase needs this arrival, which follows the wait in program order
@@ -215,7 +220,7 @@ class Barriers:
             rows[Row.EXECUTION, slot.number] = slot.clock
         barrier_clock.take(rows)
         if barrier_clock.init is not None:
-            barrier_clock.uses[agent.main.number] = Use(agent, agent.main.number, agent.main.clock, op)
+            barrier_clock.uses[agent.main.number] = make_use((agent, agent.main.number, agent.main.clock, op))
         for serial, foreign in agent.foreign.items():
             barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), foreign)
         agent.barrier = barrier
@@ -235,6 +240,8 @@ class Barriers:
         barrier_clock: BarrierClock | None = barrier.clock
         if barrier_clock is None:
             return
+        if barrier_clock.parked:
+            _join_parked(barrier_clock)
         if barrier_clock.waits:
             operation = self._recorder.launch.scheduler.performing
             running = self._recorder.running()
@@ -268,39 +275,48 @@ class Barriers:
 
     def acquired(self, barrier: Any) -> None:
         """The running warp has seen that a phase of an mbarrier is complete."""
-        running = self._recorder.running()
-        if running is not None:
-            warp, clocks, agent = running
+        warp = self._launch.scheduler.current
+        if warp is not None:
+            clocks, agent = warp.state["race"]
             barrier_clock: BarrierClock = barrier.clock
-            self._check_initialised(barrier, agent, agent.rows, warp.op)
+            if not barrier_clock.users >> agent.index & 1:
+                self._check_initialised(barrier, agent, agent.rows, warp.op)
             clocks.tick(agent)  # what the warp has issued before does not include the wait
             self._note_wait(barrier_clock, warp, clocks, agent)
-            order = _relaxed_order(warp.op.effects)
-            if barrier_clock.done is not None and order is not None:
-                relaxed_wait(clocks, agent, order, barrier_clock.done)
-            else:
-                _acquire(clocks, agent, barrier_clock)
+            done, order = barrier_clock.done, self._relaxed.get(warp.op.index)
+            if done is None:
+                return
+            if order is not None:
+                relaxed_wait(clocks, agent, order, done)
+                return
+            clocks.acquire(agent, done)
+            if barrier_clock.foreign:
+                _acquire_foreign(clocks, agent, barrier_clock)
 
     def _note_wait(self, barrier_clock: BarrierClock, warp: Any, clocks: Clocks, agent: Agent) -> None:
         """Keep the wait until the next phase is complete. In practice, lanes that execute it one after the other wait together."""
-        first = barrier_clock.waits.get(agent.index)
-        if first is not None and first.op is warp.op and not clocks.spec and not barrier_clock.waiters[agent.index] & warp.mask:
-            barrier_clock.waiters[agent.index] |= warp.mask
+        index = agent.index
+        first = barrier_clock.waits.get(index)
+        if first is not None and first.op is warp.op and not clocks.spec and not barrier_clock.waiters[index] & warp.mask:
+            barrier_clock.waiters[index] |= warp.mask
             return
-        barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
-        barrier_clock.waiters[agent.index] = warp.mask
+        barrier_clock.waits[index] = make_use((agent, agent.main.number + _EARLY, agent.main.clock, warp.op))
+        barrier_clock.waiters[index] = warp.mask
 
-    def _acquire_cluster_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def _acquire_cluster_barrier(self, warp: Any, op: Op) -> None:
+        clocks, agent = warp.state["race"]
         barrier_clock: BarrierClock = warp.cta.group.barrier.clock
         _acquire(clocks, agent, barrier_clock)
         if barrier_clock.relaxed is not None:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
 
 
-def _acquire_barrier(warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _acquire_barrier(warp: Any, op: Op) -> None:
     """The wait of a warp at a barrier of its CTA is over. Warps that were blocked have acquired when the barrier completed."""
-    if agent.barrier is not None:
-        _acquire(clocks, agent, agent.barrier.clock)
+    clocks, agent = warp.state["race"]
+    barrier = agent.barrier
+    if barrier is not None:
+        _acquire(clocks, agent, barrier.clock)
 
 
 def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:
@@ -308,5 +324,10 @@ def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -
     if barrier_clock is None or barrier_clock.done is None:
         return
     clocks.acquire(agent, barrier_clock.done)
+    _acquire_foreign(clocks, agent, barrier_clock)
+
+
+def _acquire_foreign(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock) -> None:
+    """Acquire what arrivals have released of other clusters."""
     for serial, rows in barrier_clock.foreign.items():
         clocks.acquire_from(agent, serial, rows)

@@ -16,10 +16,11 @@ from ptxlab.isa.operands import Const, Op
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["WgmmaGroups", "group_handlers"]
+__all__ = ["WgmmaGroups", "commit_copies", "group_handlers"]
 
 _WARPS = 4
 """Of a warpgroup."""
+_DONE = (Component.DONE,)
 _SHARES = "wgmma shares"
 """The slot in which a warp counts its own wgmma instructions and their groups."""
 
@@ -48,34 +49,45 @@ def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, com
             del slot.groups[: complete - 1]
 
 
-def _commit_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _copies(warp: Warp) -> Slot:
+    """The slot of the cp.async of a warp."""
+    clocks, agent = warp.state["race"]
+    found: Slot = agent.copies or clocks.own(agent, Completion.COPY_GROUP)
+    return found
+
+
+def commit_copies(warp: Warp, op: Op) -> None:
     """cp.async.commit_group: one sequence of groups for a warp."""
-    slot = clocks.own(agent, Completion.COPY_GROUP)
+    slot = _copies(warp)
     slot.clock += 1
     slot.groups.append(slot.clock)
 
 
-def _wait_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _wait_copies(warp: Warp, op: Op) -> None:
     """cp.async.wait_group."""
-    _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), _count(warp, op), (Component.DONE,))
+    clocks, agent = warp.state["race"]
+    _complete_groups(clocks, agent, _copies(warp), _count(warp, op), _DONE)
 
 
-def _wait_all_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _wait_all_copies(warp: Warp, op: Op) -> None:
     """cp.async.wait_all."""
-    _commit_copies(warp, clocks, agent, op)
-    _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), 0, (Component.DONE,))
+    commit_copies(warp, op)
+    clocks, agent = warp.state["race"]
+    _complete_groups(clocks, agent, _copies(warp), 0, _DONE)
 
 
-def _commit_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _commit_bulk(warp: Warp, op: Op) -> None:
     """cp.async.bulk.commit_group: one sequence of groups for each lane."""
+    _, agent = warp.state["race"]
     for what, slot in agent.slots.items():
         if _is_grouped(what, warp.mask):
             slot.groups.append(slot.clock)
 
 
-def _wait_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+def _wait_bulk(warp: Warp, op: Op) -> None:
     """cp.async.bulk.wait_group, or with ``.read``: only until the sources have been read."""
     assert isinstance(op.effects, WaitGroup)
+    clocks, agent = warp.state["race"]
     pending, components = _count(warp, op), [Component.EARLY] if op.effects.sources else Component
     for what, slot in agent.slots.items():
         if _is_grouped(what, warp.mask):
@@ -98,8 +110,9 @@ class WgmmaGroups:
             found = clocks.shared[key] = clocks.slot(first, Completion.WGMMA_GROUP)
         return found
 
-    def share(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def share(self, warp: Warp, op: Op) -> None:
         """A warp has executed its share of an operation."""
+        clocks, agent = warp.state["race"]
         counted = clocks.own(agent, _SHARES)
         counted.clock += 1
         if counted.clock > self._slot(clocks, warp).clock:
@@ -124,13 +137,15 @@ class WgmmaGroups:
         for old in [at for at in progress if at < waited]:
             del progress[old]
 
-    def commit(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def commit(self, warp: Warp, op: Op) -> None:
         """wgmma.commit_group."""
+        clocks, agent = warp.state["race"]
         slot = clocks.own(agent, _SHARES)
         slot.groups.append(slot.clock)
 
-    def wait(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def wait(self, warp: Warp, op: Op) -> None:
         """wgmma.wait_group."""
+        clocks, agent = warp.state["race"]
         counted = clocks.own(agent, _SHARES)
         complete = len(counted.groups) - _count(warp, op)
         if complete > 0:
@@ -153,7 +168,7 @@ class WgmmaGroups:
 def group_handlers(wgmma: WgmmaGroups) -> Handlers:
     """The handlers of commits and waits, by what completes the operations."""
     copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
-    commits: dict[Completion, Handler] = {copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
+    commits: dict[Completion, Handler] = {copies: commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
     waits: dict[Completion, Handler] = {copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
     return {
         Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,

@@ -16,7 +16,7 @@ from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row, kind_of, rule
 from ptxlab.check.race._barriers import PendingCompletion
 from ptxlab.check.race._groups import WgmmaGroups
 from ptxlab.check.race._recorder import AccessRecorder
-from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
+from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
@@ -56,7 +56,7 @@ class Operations:
         self._accumulators = _Accumulators(recorder.shadow) if model == "spec" else None
         self._numbered = _numbered(model)
         self._kinds: dict[int, Kind] = {}
-        """Of the operations on tensor memory, by instruction."""
+        """By instruction."""
         self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -68,11 +68,12 @@ class Operations:
 
     def issued(self, operation: AsyncOperation) -> None:
         """An operation is issued: its accesses follow whatever is ordered before its issuer."""
-        running = self._recorder.running()
-        if running is None:
+        warp = self._recorder.launch.scheduler.current
+        if warp is None:
             return
-        warp, clocks, agent = running
-        if agent.transfers is not None:
+        clocks, agent = warp.state["race"]
+        transfers = agent.transfers
+        if transfers is not None and (transfers[HELD] or transfers[LOADS]):
             self._tensor_memory.consume(clocks, agent, operation.op.index)
         effects = operation.op.effects
         if isinstance(effects, Asynchronous):
@@ -88,10 +89,8 @@ class Operations:
 
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         op, lane = operation.op, _lane(operation)
-        kind = self._kinds.get(op.index)
-        if kind is None:
-            kind = self._kinds[op.index] = kind_of(_of(operation))
-        slot = self._pipe(clocks, agent, lane)
+        kind = self._kinds.get(op.index) or self._kind(operation)
+        slot = agent.pipes.get(lane) or self._pipe(clocks, agent, lane)
         if kind in self._numbered:
             self._renumber(agent, slot)
         self._recorder.record(clocks, agent, slot, kind, op, accesses)
@@ -103,11 +102,16 @@ class Operations:
                     self._recorder.findings.judge(clocks, agent, suspect)
 
     def _pipe(self, clocks: Clocks, agent: Agent, lane: int) -> Slot:
-        """The slot of a thread's operations on tensor memory."""
-        slot = clocks.own(agent, (Completion.COMMIT, lane))
-        if not slot.clock:
+        """The slot of a thread's operations on tensor memory, made on first use."""
+        slot = agent.pipes.get(lane)
+        if slot is None:
+            slot = agent.pipes[lane] = clocks.own(agent, (Completion.COMMIT, lane))
             self._renumber(agent, slot)
         return slot
+
+    def _kind(self, operation: AsyncOperation) -> Kind:
+        found = self._kinds[operation.op.index] = kind_of(_of(operation))
+        return found
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
@@ -136,7 +140,7 @@ class Operations:
 
     def _copy(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         """A copy has one slot for what each mbarrier reports, and one for all else."""
-        kind, lane = kind_of(_of(operation)), _lane(operation)
+        kind, lane = self._kinds.get(operation.op.index) or self._kind(operation), _lane(operation)
         slots: dict[int, Slot] = {}
         for access in accesses:
             barrier: Any = access.signal
@@ -167,7 +171,8 @@ def _of(operation: AsyncOperation) -> Asynchronous:
 
 
 def _lane(operation: AsyncOperation) -> int:
-    return operation.thread[-1] if isinstance(operation.thread, tuple) else 0
+    thread = operation.thread
+    return thread[-1] if type(thread) is tuple else 0
 
 
 def _pending_completion(clocks: Clocks, agent: Agent) -> PendingCompletion:

@@ -15,11 +15,21 @@ from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, TENSOR_WAITS, TRANSFER, OpWord, StateWord
+from ptxlab.check.race.shadow.shadow_ir import (
+    COMMIT,
+    HOW_SHIFT,
+    OP_WORDS,
+    PROXY_FENCES,
+    READS_TOO,
+    TENSOR_WAITS,
+    TRANSFER,
+    OpWord,
+    StateWord,
+)
 from ptxlab.check.race.shadow.transfers import columns_of
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space, TensorWait
+from ptxlab.isa.effects import CommitGroup, Completion, Fence, ProxyFence, Scope, Space, TensorWait
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.native import address_of
@@ -35,7 +45,7 @@ _SUSPECTS_WORD, _TRANSFERS_WORD, _TRANSFERRED_WORD = map(int, (StateWord.SUSPECT
 _TRANSFERS = (Kind.LD, Kind.ST)
 _COPY, _PYTHON, _BOTH = 0x100, 0x10000, 0x20000
 
-Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, Op], None]"
+Handler: TypeAlias = "Callable[[Warp, Op], None]"
 """What a complete instruction does to the clocks of the warp that has executed it."""
 Handlers: TypeAlias = "dict[type[Any], Callable[[Any], Handler | None]]"
 """By the class of an effect: the handler of one such effect, None where it changes no clock."""
@@ -83,7 +93,7 @@ class AccessRecorder:
     ) -> None:
         """Record the accesses of one operation in one slot; ``rows``: what is ordered before them, if not the rows of the warp."""
         self.load(clocks, agent)
-        shadow, words = self.shadow, self._words
+        words, record = self._words, self.shadow.access
         if rows is not None:
             words[_ROWS_WORD], words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
             self._loaded = None
@@ -101,8 +111,9 @@ class AccessRecorder:
                 self._accumulator = again
             elif tensor and kind in _TRANSFERS:
                 self._accumulator = None
-            shadow.access(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
-        self.judge(clocks, agent)
+            record(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
+        if words[_SUSPECTS_WORD]:
+            self.judge(clocks, agent)
 
     def judge(self, clocks: Clocks, agent: Agent) -> None:
         """Report the conflicts that the shadow has found."""
@@ -129,6 +140,9 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | READS_TOO * depends, size
         if sources and isinstance(native, CopyAsync):
             table[len(program.ops) + index, : OpWord.COLUMNS] = how & ~1, size
+    for op in program.ops:
+        if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
+            table[op.index, OpWord.HOW] = COMMIT
     return table
 
 

@@ -15,9 +15,9 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
-from ptxlab.check.race._groups import WgmmaGroups, group_handlers
+from ptxlab.check.race._groups import WgmmaGroups, commit_copies, group_handlers
 from ptxlab.check.race._operations import Operations
-from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
+from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
@@ -33,6 +33,7 @@ from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
+    CommitGroup,
     Completion,
     Effect,
     Fence,
@@ -64,6 +65,8 @@ __all__ = ["Sanitizer"]
 _SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
 _COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
 _CLOCK_WORD, _SUSPECTS_WORD, _PARTED_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
+
+_EVENT_COUNT = int(Word.EVENT_COUNT)
 
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
@@ -106,9 +109,10 @@ class Sanitizer(Observer):
         }
         self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
-        self._heads = self._buffer.rows.reshape(-1).data.cast("B").cast("Q")
+        self._heads = self._buffer.heads
         self._serial = BEFORE + 1
         self._shared: dict[int, Object] = {}
+        self._defers = launch.policy == "eager" and launch.model != "spec"
         self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
         self._fences = {
             index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
@@ -153,15 +157,19 @@ class Sanitizer(Observer):
         """The handler of a service instruction's effect; most have none."""
         if op.row.kind != "service" or op.effects is None:
             return None
-        handler: Handler | None = self._handlers[type(op.effects)](op.effects)
-        if handler is None:
-            return None
+        return self._committed if self.defers(op) else self._handlers[type(op.effects)](op.effects)
 
-        def retired(warp: Warp, op: Op) -> None:
-            clocks, agent = warp.state["race"]
-            handler(warp, clocks, agent, op)
+    def defers(self, op: Op) -> bool:
+        """A commit_group of cp.async numbers the copies that follow; it is a row between them, if nothing performs later."""
+        return self._defers and isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP
 
-        return retired
+    def _committed(self, warp: Warp, op: Op) -> None:
+        """cp.async.commit_group, after rows that have not been drained."""
+        commit_copies(warp, op)
+        if warp.words[_EVENT_COUNT]:
+            _, agent = warp.state["race"]
+            agent.commits += 1
+            self._buffer.append(warp, op.index)
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 
@@ -211,7 +219,8 @@ class Sanitizer(Observer):
         recorder, shadow, address = self._recorder, self._shadow, self._buffer.address
         words, copies = shadow.words, agent.copies
         if copies is not None:
-            words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
+            words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1 - agent.commits
+            agent.commits = 0
         at = 0
         while at < count:
             recorder.load(clocks, agent)
@@ -231,8 +240,7 @@ class Sanitizer(Observer):
                 self._row(warp, clocks, agent, at)
                 at += 1
         if copies is not None and words[_COPIED_WORD]:
-            words[_COPIED_WORD] = 0
-            copies.newest = copies.clock + 1
+            copies.newest, words[_COPIED_WORD] = words[_COPIED_WORD], 0
         if self._lanes is not None:
             self._lanes.drained(warp, self._buffer.rows[:count])
 

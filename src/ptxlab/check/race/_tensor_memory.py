@@ -12,8 +12,7 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.program.value_flow import Consumption
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
-from ptxlab.check.race.shadow.shadow_ir import TransferWord
-from ptxlab.check.race.shadow.transfers import first_lane, transferred_ranges
+from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["TensorMemoryAccesses", "wait_for_transfers"]
+__all__ = ["HELD", "LOADS", "TensorMemoryAccesses", "wait_for_transfers"]
 
 _ENTRIES = 6
 """Of a cell of the shadow."""
-_LOAD_SLOT, _STORE_SLOT, _HELD, _LOADS = map(int, (TransferWord.LOAD_SLOT, TransferWord.STORE_SLOT, TransferWord.HELD, TransferWord.LOADS))
+_LOAD_SLOT, _STORE_SLOT, HELD, LOADS = map(int, (TransferWord.LOAD_SLOT, TransferWord.STORE_SLOT, TransferWord.HELD, TransferWord.LOADS))
 _GRANULES = 4
 """Of a column."""
 
@@ -93,11 +92,12 @@ class TensorMemoryAccesses:
         words[at] = slot.name
         slot.clock = words[at + 1] = words[at + 1] + 1
         if write:
-            self.consume(clocks, agent, op.index)
+            if words[HELD] or words[LOADS]:
+                self.consume(clocks, agent, op.index)
         else:
             _hold(agent)
             agent.loads.append((op.index, slot.clock))
-            words[_HELD] = len(agent.loads)
+            words[HELD] = len(agent.loads)
         self._recorder.record(clocks, agent, slot, kind, op, accesses)
         self.recorded(agent, write)
 
@@ -108,9 +108,10 @@ class TensorMemoryAccesses:
             agent.rows[Row.TENSOR, slot.number + Component.EARLY] = clock
 
     def consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
-        """Complete the early component of the loads of which op ``index`` and those before it have read all registers."""
-        if not (agent.loads or agent.transfers[_LOADS]):
-            return
+        """Complete the early component of the loads of which op ``index`` and those before it have read all registers.
+
+        There are none if the words `HELD` and `LOADS` of ``agent.transfers`` are 0.
+        """
         loads = _hold(agent)
         done = 0
         while done < len(loads) and self._consumption.consumed(loads[done][0], index):
@@ -118,16 +119,17 @@ class TensorMemoryAccesses:
         if done:
             clocks.advance(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
             del loads[:done]
-            agent.transfers[_HELD] = len(loads)
+            agent.transfers[HELD] = len(loads)
 
     # ---------------------------------------------------------------------------------------------------------- allocations
 
-    def _alloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def _alloc(self, warp: Warp, op: Op) -> None:
         """Fresh columns have no earlier accesses: section "Tensor Memory Allocation and Management Instructions".
 
         A pair of CTAs allocates together: the first warp that continues records the columns of both CTAs, before the other one.
         """
         assert isinstance(op.effects, Alloc)
+        clocks, agent = warp.state["race"]
         cta = warp.cta
         slot = clocks.own(agent, Kind.ALLOC)
         for owner in (cta, cta.peer) if op.effects.pair and cta.peer is not None else (cta,):
@@ -149,10 +151,11 @@ class TensorMemoryAccesses:
         written = MemoryAccess.of(target.shared[offset : offset + 4], True)
         self._recorder.record(clocks, agent, slot, Kind.ALLOC, op, (written,))
 
-    def _dealloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    def _dealloc(self, warp: Warp, op: Op) -> None:
+        clocks, agent = warp.state["race"]
         cta = warp.cta
         now = set(cta.tensor.allocations_of(cta))
-        if agent.transfers is not None:
+        if agent.transfers is not None and (agent.transfers[HELD] or agent.transfers[LOADS]):
             self.consume(clocks, agent, op.index)
         for column, columns in self._granted[id(cta)] - now:
             self._whole_columns(cta, clocks, agent, op, column, columns)
@@ -174,13 +177,13 @@ def wait_for_transfers(effect: TensorWait, clocks: Clocks, agent: Agent) -> None
             clocks.advance(agent, slot, component, words[_STORE_SLOT + 1 if effect.write else _LOAD_SLOT + 1])
     if not effect.write:
         agent.loads.clear()
-        words[_LOADS] = words[_HELD] = 0
+        words[LOADS] = words[HELD] = 0
 
 
 def _hold(agent: Agent) -> list[tuple[int, int]]:
     """The loads whose registers may not have been read, with those that compiled code held."""
     words, loads = agent.transfers, agent.loads
-    for at in range(_LOADS + 1, _LOADS + 1 + 2 * words[_LOADS], 2):
+    for at in range(LOADS + 1, LOADS + 1 + 2 * words[LOADS], 2):
         loads.append((words[at], words[at + 1]))
-    words[_LOADS], words[_HELD] = 0, len(loads)
+    words[LOADS], words[HELD] = 0, len(loads)
     return loads

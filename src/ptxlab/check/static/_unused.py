@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.engine import Program
-from ptxlab.engine.lowering.functions import called_functions, instructions, is_call
+from ptxlab.engine.lowering.functions import instructions, is_call
 from ptxlab.engine.lowering.scope import names, variables
 from ptxlab.isa.catalogue import Control
 
@@ -16,10 +16,10 @@ __all__ = ["unused"]
 _NOWHERE = "remove it, or the branch that goes around it"
 
 
-def unused(module: ptx.Module, programs: Mapping[str, Program]) -> Iterator[Diagnostic]:
-    """The notes on a module of which all kernels are lowered."""
+def unused(module: ptx.Module, programs: Mapping[str, Program], reachable: Mapping[str, Sequence[ptx.Function]]) -> Iterator[Diagnostic]:
+    """The notes on a module of which all kernels are lowered; ``reachable``: the functions that each entry may reach."""
     entries = [function for function in module.functions.values() if function.kind == "entry" and function.name in programs]
-    called = {each.name: each for entry in entries for each in called_functions(module, entry)}
+    called = {each.name for entry in entries for each in reachable[entry.name]}
     executed = {op.line for program in programs.values() for op in program.ops}
     for function in module.items:
         if not isinstance(function, ptx.Function) or function.body is None:
@@ -53,7 +53,7 @@ def _values(module: ptx.Module, programs: Iterable[Program]) -> Iterator[Diagnos
         read.update(op.guard.index for op in program.ops if op.guard is not None)
         for op in program.ops:
             written = program.writes[op.index]
-            if op.row.kind != "pure" or not written or isinstance(op.row.semantics, Control) or any(r in read for r in written):
+            if op.row.kind != "pure" or not written or isinstance(op.row.semantics, Control) or not read.isdisjoint(written):
                 useless[op.line] = None
             elif op.line not in useless:
                 useless[op.line] = op.column, op.opcode, program.registers[written[0]].name
@@ -68,9 +68,10 @@ def _variables(module: ptx.Module) -> Iterator[Diagnostic]:
     for function in module.items:
         if not isinstance(function, ptx.Function) or function.body is None:
             continue
-        mentioned = set(names(function.body))
-        for variable in variables(function.body):
-            if variable.space in ("shared", "local") and variable.name not in mentioned:
+        declared = [variable for variable in variables(function.body) if variable.space in ("shared", "local")]
+        mentioned = set(names(function.body)) if declared else set()
+        for variable in declared:
+            if variable.name not in mentioned:
                 yield _note(module, "L142", variable.line, 1, f"nothing uses the variable {variable.name}", "remove it")
 
 

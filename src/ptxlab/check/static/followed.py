@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from ptxlab import ptx
-from ptxlab.engine.lowering.functions import called_functions
 from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
@@ -31,15 +30,19 @@ class Followed:
         self._known: BoundedCache[_Key, list[Report]] = BoundedCache(_MOST_KERNELS)
 
     def reports(
-        self, module: ptx.Module, programs: dict[str, Program], target: str, wanted: Callable[[], bool] = lambda: True
+        self,
+        module: ptx.Module,
+        programs: dict[str, Program],
+        called: Mapping[str, Sequence[ptx.Function]],
+        target: str,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Iterator[list[Report]]:
-        """What the data flow of each kernel shows, while it is ``wanted``."""
+        """What the data flow of each kernel shows, while it is ``wanted``; ``called``: the functions that each of them may reach."""
         from ptxlab.check.static.dataflow import analyse
 
         inside, outside = _parts(module)
         for name, program in programs.items():
-            called = called_functions(module, module.functions[name])
-            texts = (outside, *(inside[each.name] for each in called if each.name in inside))
+            texts = (outside, *(inside[each.name] for each in called[name] if each.name in inside))
             # Messages name lines.
             key = name, target, texts, hash(tuple([op.line for op in program.ops]))
             found = self._known.get(key)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from ptxlab import ptx
@@ -150,7 +150,8 @@ class Checked:
                     scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
                     names = Names(verdicts_of(goal, number), outer | scope, {})
                     self._found += [_placed(module, instruction, f) for instruction, f in check_block(function.body, names, goal, number)]
-            self._found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
+            self._called = {each.name: called_functions(module, each) for each in module.functions.values() if each.kind == "entry"}
+            self._found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(self._called)]
             self._lowered, self._whole = {}, True
             for function in module.functions.values():
                 if function.kind == "entry" and function.body is not None:
@@ -159,7 +160,7 @@ class Checked:
                     self._whole = self._whole and lowering is not None
                     if lowering is not None:
                         self._lowered[function.name] = lowering
-            self.instruction_findings = _in_order(module, self._found)
+            self.instruction_findings = self._in_order(self._found)
 
     def findings(self, followed: Followed, wanted: Callable[[], bool] = lambda: True) -> list[Diagnostic]:
         """What is found, paths included if nothing else is wrong with the module. To be asked once.
@@ -174,17 +175,22 @@ class Checked:
         module, found = self._module, list(self._found)
         with collection_paused():
             programs = {name: self._lowered.pop(name).program(executable=False) for name in list(self._lowered)}
-            for reports in followed.reports(module, programs, self._target, wanted):
+            for reports in followed.reports(module, programs, self._called, self._target, wanted):
                 found += _reported(module, reports)
             if self._whole:
-                found += unused(module, programs)
-            return _in_order(module, found)
+                found += unused(module, programs, self._called)
+            return self._in_order(found)
 
+    @cached_property
+    def _sources(self) -> ptx.SourceMap:
+        return ptx.SourceMap(self._module)
 
-def _in_order(module: ptx.Module, found: list[Diagnostic]) -> list[Diagnostic]:
-    """The findings with their places in the source, each once, in the order of the text."""
-    placed = _sourced(module, dict.fromkeys(found))
-    return sorted(placed, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
+    def _in_order(self, found: list[Diagnostic]) -> list[Diagnostic]:
+        """The findings with their places in the source, where the module has line information; each once, in the order of the text."""
+        placed = list(dict.fromkeys(found))
+        if self._module.files and placed:
+            placed = [d if d.source or not d.place else d.at(d.place, d.excerpt, self._sources.at(d.place.line)) for d in placed]
+        return sorted(placed, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
 
 @cache
@@ -196,30 +202,19 @@ def _issue_group(opcode: str) -> str | None:
     return None
 
 
-def _mixed_groups(module: ptx.Module) -> Iterator[tuple[ptx.Instruction, Finding]]:
+def _mixed_groups(reachable: Mapping[str, Sequence[ptx.Function]]) -> Iterator[tuple[ptx.Instruction, Finding]]:
     """For each entry whose instructions, those of called functions included, have both groups: the first of the second group."""
-    for function in module.functions.values():
-        if function.kind != "entry":
-            continue
-        called = [each.body for each in called_functions(module, function) if each.body is not None]
-        written = [each for body in called for each in instructions(body)]
+    for name, functions in reachable.items():
+        written = [each for function in functions if function.body is not None for each in instructions(function.body)]
         groups = {opcode: _issue_group(opcode) for opcode in {each.opcode for each in written}}
         uses = [(each, group) for each in written if (group := groups[each.opcode]) is not None]
         for instruction, group in uses:
             first, other = uses[0]
             if group != other:
-                message = f"kernel {function.name} uses .{group} here and .{other} at line {first.line}"
+                message = f"kernel {name} uses .{group} here and .{other} at line {first.line}"
                 fix = "give all tcgen05 instructions of a kernel and of the functions it calls one .cta_group"
                 yield instruction, Finding("L115", message, section="Issue Granularity", fix=fix)
                 break
-
-
-def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The findings with their places in the source, where the module has line information."""
-    if not module.files or not found:
-        return list(found)
-    sources = ptx.SourceMap(module)
-    return [d if d.source or not d.place else d.at(d.place, d.excerpt, sources.at(d.place.line)) for d in found]
 
 
 _NOT_EXECUTED = frozenset({"L129", "U202", "U206", "U207"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from itertools import chain
+from pathlib import Path
 
 from ptxlab.cuda.images._cubin import read_cubin
 from ptxlab.native.caches import DiskCache
@@ -21,7 +23,7 @@ class PtxStore:
 
     Attributes
     ----------
-    finders : called with the digest of a cubin that is not in the store; each gives the PTX, or None
+    folders : where compilers keep cubins, each with its PTX beside it; functions with one name may have the same files in turn
 
     Examples
     --------
@@ -31,7 +33,8 @@ class PtxStore:
     """
 
     def __init__(self, disk: bool = True) -> None:
-        self.finders: list[Callable[[str], str | None]] = []
+        self.folders: list[Path] = []
+        self._read: dict[Path, tuple[int, int]] = {}
         self._texts: dict[str, str] = {}
         self._disk = DiskCache("ptx-by-cubin", ".ptx", version=lambda: b"1") if disk else None
 
@@ -57,7 +60,14 @@ class PtxStore:
             if raw is not None:
                 text = self._texts[digest] = raw.decode("utf-8", "replace")
         if text is None:
-            text = next((found for finder in self.finders if (found := finder(digest)) is not None), None)
-            if text is not None:
-                self._texts[digest] = text
+            self._read_folders()
+            text = self._texts.get(digest)
         return text
+
+    def _read_folders(self) -> None:
+        """Take over the files that are new."""
+        for cubin in chain.from_iterable(folder.glob("*.cubin") for folder in self.folders):
+            status, ptx = cubin.stat(), cubin.with_suffix(".ptx")
+            if self._read.get(cubin) != (written := (status.st_mtime_ns, status.st_size)) and ptx.exists():
+                self._read[cubin] = written
+                self._texts[hashlib.sha256(cubin.read_bytes()).hexdigest()] = ptx.read_text()

@@ -105,6 +105,22 @@ bool read_program(void *to, const void *from, size_t size)
     return true;
 }
 
+bool read_pieces(unsigned char *to, const uint32_t *places, void *const *from, uint32_t count)
+{
+    uint64_t readable = 0; /* the number of the page of the last piece */
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t address = (uint64_t)from[i], offset = places[2 * i], size = places[2 * i + 1];
+        if (size && readable && address / PAGE == readable && (address + size - 1) / PAGE == readable) {
+            memcpy(to + offset, from[i], size);
+            continue;
+        }
+        if (!read_program(to + offset, from[i], size))
+            return false;
+        readable = size && answers() ? address / PAGE : 0;
+    }
+    return true;
+}
+
 /* ------------------------------------------------------------------ copies */
 
 /* One side: rows of bytes; `rows` is the distance between the first rows of two slices, in rows. */

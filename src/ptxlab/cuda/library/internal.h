@@ -433,5 +433,7 @@ CUresult make_host_call(Op **op, CUhostFn function, void *data);
 bool pages_are_mapped(uint64_t address, uint64_t size);
 /* Copy memory of the program, of which only the address is known: false if it cannot be read. */
 bool read_program(void *to, const void *from, size_t size);
+/* Copy pieces of memory of the program, most of which lie on one page, to pairs of offset and size. */
+bool read_pieces(unsigned char *to, const uint32_t *places, void *const *from, uint32_t count);
 
 #endif

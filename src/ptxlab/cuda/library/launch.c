@@ -79,9 +79,8 @@ static CUresult pack_each(const KernelInfo *info, unsigned char *packed, void **
     void **list = malloc(info->parameter_count * sizeof *list);
     if (!list)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    bool read = read_program(list, parameters, info->parameter_count * sizeof *list);
-    for (uint32_t i = 0; i < info->parameter_count && read; i++)
-        read = read_program(packed + info->parameters[2 * i], list[i], info->parameters[2 * i + 1]);
+    bool read = read_program(list, parameters, info->parameter_count * sizeof *list) &&
+                read_pieces(packed, info->parameters, list, info->parameter_count);
     free(list);
     return read ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

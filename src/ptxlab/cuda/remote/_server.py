@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from types import TracebackType
 from typing import Any, TextIO
@@ -35,19 +35,21 @@ from ptxlab.cuda.remote._shared_memory import SharedMemory
 from ptxlab.cuda.remote.executables import call_site
 from ptxlab.cuda.reports import Report
 from ptxlab.diagnostics import Place
+from ptxlab.native import BoundedCache
 
 __all__ = ["VARIABLE", "Server"]
 
 VARIABLE = "PTXLAB_SERVER"
 """The environment variable that tells a program which socket to connect with: a name in the abstract namespace."""
 
+_MOST_PLACES = 1024
 _LONGEST_END = 2.0
 """Seconds that a launch may go on for after its program has ended."""
 
 
 class _Thread(threading.local):
     connection: Connection | None = None
-    frames: Sequence[tuple[str, int]] = ()
+    frames: bytes = b""
 
 
 class RemoteLibrary:
@@ -59,6 +61,7 @@ class RemoteLibrary:
         self.memory: SharedMemory | None = None
         self.kernels: set[str] = set()
         self.thread = _Thread()
+        self._places = BoundedCache[tuple[int, bytes, int], tuple[Place | None]](_MOST_PLACES)
 
     def note(self, changes: list[HeapChange]) -> None:
         """Keep changes of the map of memory for the core."""
@@ -112,9 +115,16 @@ class RemoteLibrary:
         """Write to the standard output of the program."""
         self._ask(Kind.PRINT, text.encode())
 
-    def place(self) -> Place | None:
-        """Where in the program the calling thread is."""
-        return call_site(self.thread.frames, self.kernels)
+    def place(self, process: int) -> Place | None:
+        """Where in a program the calling thread is: its frames are lines with offsets and files, the innermost first."""
+        key = process, self.thread.frames, len(self.kernels)
+        found = self._places.get(key)
+        if found is None:
+            lines = (line.partition(" ") for line in self.thread.frames.decode(errors="replace").splitlines())
+            program = f"/proc/{process}/exe"
+            frames = [(file if os.path.isabs(file) else os.readlink(program), int(offset, 16)) for offset, _, file in lines]
+            found = self._places[key] = (call_site(frames, self.kernels),)
+        return found[0]
 
 
 class Output(io.TextIOBase):
@@ -147,7 +157,7 @@ class Server:
         self.library = RemoteLibrary()
         settings = host().settings
         self.bridge, self._core = make_core(self.library, host, visible_targets(settings.target), settings.sms)
-        self.bridge.site = self.library.place
+        self.bridge.site = lambda: self.library.place(self._process)
         self.bridge.place_of = self._place
         self.bridge.memory.reader = self.bridge.read_by_program if settings.follows_memory else None
         self.name = f"ptxlab-{os.getpid()}-{secrets.token_hex(8)}"
@@ -327,7 +337,7 @@ class Server:
         if not noted or self.library.thread.connection is None:
             return None
         with self._at(self.library.site(noted)):
-            return self.library.place()
+            return self.library.place(self._process)
 
     def _heap_changes(self, body: bytes) -> tuple[int, bytes]:
         size = ctypes.sizeof(HeapChange)
@@ -352,14 +362,12 @@ class Server:
 
     @contextmanager
     def _at(self, frames: bytes) -> Iterator[None]:
-        """Say where in the program the calling thread is: lines with offsets and files, the innermost first."""
-        lines = (line.partition(" ") for line in frames.decode(errors="replace").splitlines())
-        thread, program = self.library.thread, f"/proc/{self._process}/exe"
-        thread.frames = [(file if os.path.isabs(file) else os.readlink(program), int(offset, 16)) for offset, _, file in lines]
+        """Say where in the program the calling thread is."""
+        self.library.thread.frames = frames
         try:
             yield
         finally:
-            thread.frames = ()
+            self.library.thread.frames = b""
 
 
 _HANDLERS: dict[Kind, Callable[[Server, bytes], tuple[int, bytes]]] = {

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from ptxlab.cuda.building import build
+from ptxlab.cuda.building import link
 from ptxlab.cuda.libraries import DRIVER, RUNTIMES
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 
@@ -44,10 +44,10 @@ def _defined_symbols(data: bytes) -> Iterator[bytes]:
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     sections = [struct.unpack_from("<IIQQQQII", data, start + i * size) for i in range(count)]
-    for _, kind, _, _, offset, length, link, _ in sections:
+    for _, kind, _, _, offset, length, linked, _ in sections:
         if kind not in (_SYMBOL_TABLE, _DYNAMIC_SYMBOLS):
             continue
-        names = data[sections[link][4] : sections[link][4] + sections[link][5]]
+        names = data[sections[linked][4] : sections[linked][4] + sections[linked][5]]
         for at in range(offset, offset + length, 24):
             name, _, _, section = struct.unpack_from("<IBBH", data, at)
             if section:
@@ -62,10 +62,10 @@ def link_libraries(folder: Path) -> None:
     BuildError
         if they are not prebuilt and cannot be compiled
     """
-    for library in (DRIVER, *RUNTIMES):
-        (folder / library.soname).symlink_to(build(library))
-    (folder / "libcuda.so").symlink_to(DRIVER.soname)
-    (folder / "libcudart.so").symlink_to(RUNTIMES[-1].soname)
+    link(DRIVER, folder, "libcuda.so")
+    for library in RUNTIMES:
+        link(library, folder)
+    link(RUNTIMES[-1], folder, "libcudart.so")
 
 
 _GENERATED = ("__device_stub__", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "__cudaLaunch")

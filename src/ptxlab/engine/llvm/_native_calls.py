@@ -174,7 +174,8 @@ class Caller:
         """Note for an observer from where lanes load, and that they store what they have loaded."""
         loaded = self.program.loaded
         if op.index in loaded.shared:
-            self._follow_load(op, "wordsloaded", native.size // 4, frame, mask)
+            name, each = ("wordsloaded", 32) if native.bits >= 32 else ("halvesloaded", native.bits)
+            self._follow_load(op, name, native.size * 8 // each, frame, mask)
         elif op.index in loaded.rows:
             self._note_addresses(op, op.operands[native.address], frame, mask)
         elif op.index in loaded.stores:

@@ -14,7 +14,7 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
-from ptxlab.engine.llvm.segment import emit_segment
+from ptxlab.engine.llvm.segment import emit_moved_notes, emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
@@ -198,6 +198,7 @@ class Region:
             native = self.program.natives[op.index]
             bits.perform(op, native, mask, self.check)
             self.caller.emit(op, native, self.frame, mask, self.check)
+            emit_moved_notes(code, self.program, self.width, self.context, self.frame, op)
             self.note_writes(op, mask)
             if self.program.mirrored:
                 bits.mirror(op, native, mask, self.check)

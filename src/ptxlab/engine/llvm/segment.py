@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.llvm._moved_notes import emit_notes
+from ptxlab.engine.llvm._pieces import pieces
 from ptxlab.engine.llvm._register_ranges import RegisterRanges
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source
@@ -22,7 +24,7 @@ from ptxlab.isa.native_ops import LaneAccess, Nothing
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["Segment", "element_type", "emit_segment"]
+__all__ = ["Segment", "element_type", "emit_moved_notes", "emit_segment"]
 
 
 def element_type(type: str) -> str:
@@ -39,11 +41,20 @@ def emit_segment(
     """Emit a run of inline ops; ``live``: the registers that are needed after it."""
     if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
         return
-    with code.loop(32 // width, entered=True) as index:
-        segment = Segment(code, program, width, context, frame, index)
-        for op in ops:
-            segment.emit(op)
-        segment.flush(live)
+    for piece, needed, lanes in pieces(program, ops, live, width):
+        with code.loop(32 // lanes, entered=True) as index:
+            segment = Segment(code, program, lanes, context, frame, index)
+            for op in piece:
+                segment.emit(op)
+            segment.flush(needed)
+
+
+def emit_moved_notes(code: Function, program: Program, width: int, context: Value, frame: Value, op: Op) -> None:
+    """Note what an op that is no part of a run has moved to registers with rows of their own."""
+    if op.index in program.loaded.moves:
+        with code.loop(32 // width, entered=True) as index:
+            segment = Segment(code, program, width, context, frame, index)
+            segment.note(op, None if op.guard is None else segment.read(op.guard, "pred"))
 
 
 class Segment:
@@ -110,7 +121,7 @@ class Segment:
         if bits == 128:
             return tuple(self.row(offset + 256 * half, 64).load(self.x.vectors["i64"], align=8) for half in range(2))
         bits = max(bits, 16)
-        return self.row(offset, bits).load(self.x.vectors[f"i{bits}"], align=self.width * bits // 8 if bits < 64 else 64)
+        return self.row(offset, bits).load(self.x.vectors[f"i{bits}"], align=min(self.width * bits // 8, 64))
 
     def store(self, offset: int, bits: int, new: Any, old: Any) -> None:
         """Write a row in the lanes that run."""
@@ -122,7 +133,7 @@ class Segment:
         else:
             bits = max(bits, 16)
             made = self.mask.select(new.cast(self.x.vectors[f"i{bits}"]), old)
-            self.row(offset, bits).store(made, align=self.width * bits // 8 if bits < 64 else 64)
+            self.row(offset, bits).store(made, align=min(self.width * bits // 8, 64))
 
     def clock(self, register: int) -> Value:
         """The logical clock."""
@@ -281,14 +292,15 @@ class Segment:
 
     def emit(self, op: Op) -> None:
         """One instruction."""
+        guard = None if op.guard is None else self.read(op.guard, "pred")
+        self.note(op, guard)
         if op.row.kind == "native":
             native = self.program.natives[op.index]
             if isinstance(native, LaneAccess):
-                self.parameter(op, native)
+                self.parameter(op, native, guard)
             return
         specs = operand_specs(op)
         outputs = op.row.outputs
-        guard = None if op.guard is None else self.read(op.guard, "pred")
         sources = [read_source(self.read, operand, spec) for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True)]
         if self.tracks(op):
             result = self.follow(op, specs, sources, guard)
@@ -298,12 +310,18 @@ class Segment:
             for target, type, part in self.targets(operand, spec, value):
                 self.write(target, type, part, guard)
 
-    def parameter(self, op: Op, native: LaneAccess) -> None:
+    def note(self, op: Op, guard: Value | None) -> None:
+        """Note from where what an op moves to registers comes."""
+        notes = self.program.loaded.moves.get(op.index)
+        if notes:
+            lanes = self.mask if guard is None else self.mask & guard
+            emit_notes(notes, lambda row: self.row(row, 64), lanes, self.x.vectors["i64"], lambda register: self.read(register, "pred"))
+
+    def parameter(self, op: Op, native: LaneAccess, guard: Value | None) -> None:
         """A load from a constant address in the param space: the same value in all lanes."""
         address = op.operands[native.address]
         assert isinstance(address, Addr)
         assert isinstance(address.base, SymbolAddress)
-        guard = None if op.guard is None else self.read(op.guard, "pred")
         base = self.context.pointer(Word.PARAM)
         at = address.base.offset + address.offset - PARAM_BASE
         target = op.operands[native.value]

@@ -9,9 +9,10 @@ clamp, division is guarded, conversions saturate.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, low_halves, with_halves
 from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
 from ptxlab.native import host
 from ptxlab.native.builder import Constant, Function, Module, Value
@@ -103,20 +104,14 @@ class LlvmVocabulary:
         return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
 
     def dot(self, a: Value, b: Value) -> Value:
-        if 32 * self.width > host().vector_bits:
-            return self._joined([half.dot(p, q) for half, p, q in self._in_halves(a, b)])
-        return a.pair_dot(b)
+        if 32 * self.width <= host().vector_bits:
+            return a.pair_dot(b)
+        return joined(*(half.dot(p, q) for half, p, q in self._in_halves(a, b)))
 
     def _in_halves(self, *values: Value) -> list[tuple[Any, ...]]:
         """The vocabulary of half as many lanes with the low halves of vectors, and with the high ones."""
         lanes = self.width // 2
         return [(LlvmVocabulary(self.code, lanes), *(each.part(first, lanes) for each in values)) for first in (0, lanes)]
-
-    def _joined(self, halves: Sequence[Value]) -> Value:
-        """A vector of two halves."""
-        type = self.vectors["i32"]
-        lanes = ", ".join(f"i32 {lane}" for lane in range(self.width))
-        return self.code.emit(f"shufflevector {halves[0]}, {halves[1]}, <{self.width} x i32> <{lanes}>", type)
 
     def udiv(self, a: Value, b: Value) -> Value:
         return self.call(_udiv, a, b)
@@ -196,7 +191,10 @@ class LlvmVocabulary:
         return a.compare("uno", a)
 
     def subnormal_or_nan(self, a: Value) -> Value:
-        one_instruction = 32 * self.width == 512 == host().vector_bits
+        lanes = host().vector_bits // 32
+        if lanes == 16 and self.width > lanes:
+            return joined(*(half.subnormal_or_nan(each) for half, each in self._in_halves(a)))
+        one_instruction = lanes == self.width == 16
         name = "llvm.x86.avx512.fpclass.ps.512" if one_instruction else f"llvm.is.fpclass.v{self.width}f32"
         classes, type = 0xA1 if one_instruction else 0x93, self.vectors["i1"]
         self.code.module.declare(f"@{name}", f"declare {type} @{name}({a.type}, i32 immarg)")
@@ -240,76 +238,11 @@ class LlvmVocabulary:
             return self.call(_f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
-    def repeated(self, a: Value) -> Value:
-        halves = f"<{2 * self.width} x i16>"
-        places = ", ".join(f"i32 {place}" for lane in range(self.width) for place in (2 * lane, 2 * lane))
-        packed = a.cast(halves)
-        return self.code.emit(f"shufflevector {packed}, {halves} poison, <{2 * self.width} x i32> <{places}>", halves).cast(a.type)
+    def halves(self, function: Callable[..., tuple[Value, Value]], a: Value) -> Value:
+        return with_halves(*function(self, low_halves(a), high_halves(a)))
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
-        if self.width > 16:
-            low, high = map(self._joined, zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True))
-            return low, high
-        index = self.lshr(a, self.const(first, "i32"))
-        if host().has_register_tables and self.width == 16 and len(table) in (64, 128):
-            low, high = (self._permuted(index, [entry >> bit & 0xFFFFFFFF for entry in table]) for bit in (0, 32))
-            return low, high
-        index = index & self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")
-        if host().vector_bits == 512 and self.width == 16:
-            return self._gathered(index, table)
-        return self._one_by_one(index, table)
-
-    def _permuted(self, index: Value, table: list[int]) -> Value:
-        """Words of a table in registers, of which an instruction selects from 32 by the low five bits of an index."""
-        words, name = self.vectors["i32"], "llvm.x86.avx512.vpermi2var.d.512"
-        self.code.module.declare(f"@{name}", f"declare {words} @{name}({words}, {words}, {words})")
-        memory = self.code.opaque(self.code.constants("i32", table))
-        parts = [memory.load(words, at) for at in range(0, len(table), 16)]
-        found = [self.code.call(name, words, parts[i], index, parts[i + 1]) for i in range(0, len(parts), 2)]
-        bit = 32
-        while len(found) > 1:
-            upper = (index & self.const(bit, "i32")).ne(0)
-            found = [upper.select(found[i + 1], found[i]) for i in range(0, len(found), 2)]
-            bit *= 2
-        return found[0]
-
-    def _gathered(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
-        """Entries from memory, eight with one instruction."""
-        name, entries = "llvm.x86.avx512.mask.gather.dpq.512", self.code.constants("i64", table)
-        self.code.module.declare(f"@{name}", f"declare <8 x i64> @{name}(<8 x i64>, ptr, <8 x i32>, <8 x i1>, i32 immarg)")
-        every = "<8 x i1> splat (i1 true), i32 8"
-        eights = [
-            self.code.emit(f"call <8 x i64> @{name}(<8 x i64> zeroinitializer, {entries}, {index.part(first, 8)}, {every})", "<8 x i64>")
-            for first in (0, 8)
-        ]
-        return self._words(eights, (range(0, 32, 2), range(1, 32, 2)))
-
-    def _one_by_one(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
-        """Entries lane by lane, which takes less time than a gather on Zen 3.
-
-        The lanes of two vectors stand as one shuffle a word needs them.
-        """
-        entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
-        pairs = index.cast(half)
-        found = ["poison", "poison"]
-        for lane in range(self.width):
-            pair = self.code.emit(f"extractelement {pairs}, i32 {lane // 2}", "i64")
-            entry = entries.load("i64", pair >> 32 if lane % 2 else pair & 0xFFFFFFFF)
-            which, place = lane // 2 % 2, lane // 4 * 2 + lane % 2
-            found[which] = self.code.emit(f"insertelement {half} {found[which]}, {entry}, i32 {place}", half).ref
-        lanes = [4 * (lane // 4) + 2 * (lane % 2) + self.width * (lane // 2 % 2) for lane in range(self.width)]
-        return self._words([Value(self.code, half, ref) for ref in found], (lanes, [lane + 1 for lane in lanes]))
-
-    def _words(self, entries: Iterable[Value], places: Iterable[Sequence[int]]) -> tuple[Value, Value]:
-        """The low and the high words of the entries in two vectors, which stand in these places."""
-        words = ", ".join(str(each.cast(self.vectors["i32"])) for each in entries)
-        low, high = (
-            self.code.emit(
-                f"shufflevector {words}, <{self.width} x i32> <{', '.join(f'i32 {place}' for place in each)}>", self.vectors["i32"]
-            )
-            for each in places
-        )
-        return low, high
+        return looked_up(a, first, table)
 
     def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
         code, before = self.code, self.code.block

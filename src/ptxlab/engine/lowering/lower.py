@@ -10,9 +10,9 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
 from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
-from ptxlab.engine.lowering._loaded_values import find_loaded_values
 from ptxlab.engine.lowering.frame import assign_frame, find_liveness
 from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
+from ptxlab.engine.lowering.loaded.values import find_loaded_values
 from ptxlab.engine.lowering.matching import Mismatch, candidates, fits, shape_of
 from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS
@@ -173,7 +173,7 @@ class Lowering:
         return program
 
     def _declare(self, block: ast.Block, scope: Scope) -> None:
-        for statement in block.statements:
+        for statement in [each for each in block.statements if type(each) is not ast.Instruction]:
             if isinstance(statement, ast.RegisterDeclaration):
                 for name, count in statement.names:
                     if not type_bits(statement.type):

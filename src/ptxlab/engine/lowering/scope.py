@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import pairwise
 
 from ptxlab.engine.lowering.special_registers import special_type
@@ -120,6 +119,8 @@ def _counts(digits: str, count: int) -> bool:
 
 def near(name: str, known: Iterable[str]) -> str:
     """A suggestion for a misspelt name."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, known, 1)
     return f"did you mean {close[0]}?" if close else ""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
+from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word, half_distance
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -16,10 +16,20 @@ from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
-    from ptxlab.engine.program import LoadedWord
+    from ptxlab.engine.program import LoadedWord, NotedHalves
     from ptxlab.engine.reference.interpreter import Warp
 
-__all__ = ["note_cell", "note_columns", "note_load", "note_matrix", "note_rows", "note_store", "note_words"]
+__all__ = [
+    "note_cell",
+    "note_columns",
+    "note_halves",
+    "note_load",
+    "note_matrix",
+    "note_moves",
+    "note_rows",
+    "note_store",
+    "note_words",
+]
 
 
 def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
@@ -40,6 +50,45 @@ def note_words(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], mask:
     if warp.word(Word.COPIED):
         words = {lane: [_noted(warp, int(data.ctypes.data) + at) for at in range(0, len(data), 4)] for lane, data in hosts.items()}
         _note_loaded(warp, op, words, mask)
+
+
+def note_halves(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
+    """The same for elements of 16 bits."""
+    if warp.word(Word.COPIED):
+        places = {lane: [int(data.ctypes.data) + at for at in range(0, len(data), 2)] for lane, data in hosts.items()}
+        halves = {lane: [_half(_noted(warp, place), place >> 1 & 1) for place in found] for lane, found in places.items()}
+        _note_loaded(warp, op, halves, mask)
+
+
+def note_moves(warp: Warp, op: Op, mask: int) -> None:
+    """Note what an op has moved to registers with rows of their own."""
+    notes = warp.program.loaded.moves.get(op.index, ())
+    made = []
+    for note in notes:
+        source = _moved_word(warp, note.halves)
+        if note.predicate is not None:
+            source = np.where(warp.bits(note.predicate, 1), source, _moved_word(warp, note.others))
+        made.append(source)
+    lanes = np.array([mask >> lane & 1 for lane in range(32)], np.bool_)
+    for note, source in zip(notes, made, strict=True):
+        _row(warp, note.row)[lanes] = source[lanes]
+
+
+def _moved_word(warp: Warp, halves: NotedHalves) -> NDArray[np.uint64]:
+    """From where a word comes in all lanes, or a half."""
+    found = []
+    for lane in range(32):
+        words = [NO_SOURCE if half.row < 0 else _at(warp, half.row, half.added, lane) for half in halves if half is not None]
+        apart = [_half(word, half.upper and half.row >= 0) for half, word in zip(halves, words, strict=False) if half is not None]
+        if len(apart) < len(halves):
+            found.append(0)
+        elif len(apart) == 1:
+            found.append(apart[0])
+        else:
+            first, second = halves
+            whole = first is not None and not first.upper and second == first._replace(upper=first.row >= 0)
+            found.append(words[0] if whole else _of_halves(*apart))
+    return np.array(found, np.uint64)
 
 
 def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
@@ -99,7 +148,7 @@ def _half(source: int, upper: int) -> int:
     """From where the lower or the ``upper`` half of a word comes; `NO_SOURCE` and 0 as they are."""
     if source <= NO_SOURCE:
         return source
-    return (source & (1 << HALVES_SHIFT) - 1) + 2 * ((source >> HALVES_SHIFT) + 1) * upper
+    return (source & (1 << HALVES_SHIFT) - 1) + int(half_distance(source)) * upper
 
 
 def _of_halves(low: int, high: int) -> int:
@@ -107,8 +156,8 @@ def _of_halves(low: int, high: int) -> int:
     if low == high == NO_SOURCE:
         return NO_SOURCE
     apart = (high - low) // 2 - 1
-    known = low > NO_SOURCE and high > NO_SOURCE and 0 <= apart < MOST_HALVES
-    return low + (apart << HALVES_SHIFT) if known else 0
+    known = low > NO_SOURCE and high > NO_SOURCE and -MOST_HALVES <= apart < MOST_HALVES
+    return low + ((apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT) if known else 0
 
 
 def note_rows(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
@@ -127,7 +176,11 @@ def _source(warp: Warp, word: LoadedWord | None, lane: int) -> int:
     """From where a lane has loaded a word; 0 if it is computed."""
     if word is None:
         return 0
-    row, byte = warp.program.loaded.noted(word)
+    return _at(warp, *warp.program.loaded.noted(word), lane)
+
+
+def _at(warp: Warp, row: int, byte: int, lane: int) -> int:
+    """What a row says of a lane, and what is added to addresses."""
     address = int(_row(warp, row)[lane])
     return address + byte if address > NO_SOURCE else address
 

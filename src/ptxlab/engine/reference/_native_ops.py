@@ -14,7 +14,16 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
 from ptxlab.engine.reference._host_memory import bytes_at
-from ptxlab.engine.reference._loaded_values import note_cell, note_columns, note_load, note_matrix, note_rows, note_store, note_words
+from ptxlab.engine.reference._loaded_values import (
+    note_cell,
+    note_columns,
+    note_halves,
+    note_load,
+    note_matrix,
+    note_rows,
+    note_store,
+    note_words,
+)
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -172,7 +181,7 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
         note_store(warp, op, hosts)
     elif op.index in warp.program.loaded.shared:
-        note_words(warp, op, hosts, mask)
+        (note_words if native.bits >= 32 else note_halves)(warp, op, hosts, mask)
     elif op.index in warp.program.loaded.rows:
         note_load(warp, op, _addresses(warp, op.operands[native.address]), mask)
     for k, item in enumerate(flatten(op.operands[native.value])):

@@ -237,8 +237,9 @@ class NumpyVocabulary:
     def f32_to_half(self, a: Value) -> Value:
         return a.astype(np.float16).view(np.uint16)
 
-    def repeated(self, a: Value) -> Value:
-        return (a & np.uint32(0xFFFF)) * np.uint32(0x10001)
+    def halves(self, function: Callable[..., tuple[Value, Value]], a: Value) -> Value:
+        low, high = function(self, a.astype(np.uint16), (a >> np.uint32(16)).astype(np.uint16))
+        return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         index = a >> np.uint32(first) & np.uint32((1 << (len(table) - 1).bit_length()) - 1)

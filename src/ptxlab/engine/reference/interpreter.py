@@ -20,6 +20,7 @@ from ptxlab.engine.lowering.register_use import constant_bits, deciding_register
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program, Register
 from ptxlab.engine.reference._host_memory import bytes_at
+from ptxlab.engine.reference._loaded_values import note_moves
 from ptxlab.engine.reference._native_ops import Stop, drain_copies, fault_at, perform_native, shuffled
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary, operands_once
@@ -272,9 +273,11 @@ class Interpreter:
             if op.row.kind == "control":
                 return self._control(warp, node, op, mask)
             if op.row.kind == "pure":
+                note_moves(warp, op, mask)
                 self._pure(warp, op)
             elif op.row.kind == "native":
                 self._native(warp, op, program.natives[index], mask)
+                note_moves(warp, op, mask)
             elif mask:
                 if op.row.flow is None:
                     self._set_defined(warp, op, mask)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word
+from ptxlab.engine.context import NO_SOURCE, Word
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
+from ptxlab.engine.support.halves import lower_half, of_halves, upper_half
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value
@@ -12,15 +13,13 @@ from ptxlab.native.builder import Module, Value
 __all__ = [
     "emit_cells_stored_from",
     "emit_columns_stored_from",
+    "emit_halves_loaded",
     "emit_loaded_from",
     "emit_matrix_loaded",
     "emit_rows_stored_from",
     "emit_stored_from",
     "emit_words_loaded",
 ]
-
-_HALF = 2
-"""Bytes."""
 
 
 def emit_loaded_from(module: Module, source: str) -> None:
@@ -54,6 +53,21 @@ def emit_words_loaded(module: Module) -> None:
     c.ret()
 
 
+def emit_halves_loaded(module: Module) -> None:
+    """Emit ``halvesloaded``: the same for elements of 16 bits, with a row for each."""
+    _define_noted(module)
+    c, (context, mask, skipped, hosts, count, rows) = module.define(
+        "void halvesloaded(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+    )
+    with c.when(context.word(Word.COPIED).ne(0)):
+        with c.each_bit(mask) as lane, c.loop(count.to("i64")) as i:
+            host = hosts.load("i64", lane) + (i << 1)
+            source = _held(context, c.call("noted", "ptr", context, host), 0)
+            rows.at(i * SOURCE_ROW).store(_half(source, (host >> 1) & 1), lane)
+        _note_zeros(skipped, count, rows)
+    c.ret()
+
+
 def emit_matrix_loaded(module: Module, transposed: bool) -> None:
     """Emit ``rowsloaded`` or, of a transposed ldmatrix, ``columnsloaded``: the same for ldmatrix, with a row for each register.
 
@@ -73,7 +87,7 @@ def emit_matrix_loaded(module: Module, transposed: bool) -> None:
             line, within = lane >> 2, lane & 3
             if transposed:
                 word, upper = line >> 1, line & 1
-                found = _of_halves(_half(source(i, within << 1, word), upper), _half(source(i, (within << 1) + 1, word), upper))
+                found = of_halves(_half(source(i, within << 1, word), upper), _half(source(i, (within << 1) + 1, word), upper))
             else:
                 found = source(i, line, within)
             rows.at(i * SOURCE_ROW).store(found, lane)
@@ -136,7 +150,7 @@ def emit_columns_stored_from(module: Module) -> None:
         with c.when(place.ne(0)):
             first = (word << 3) + (row >> 1)
             low, high = (_half(_source(frame, table, i, each), row & 1) for each in (first, first + 4))
-            place.store(_of_halves(low, high), 0)
+            place.store(of_halves(low, high), 0)
     c.ret()
 
 
@@ -172,17 +186,8 @@ def _held(context: Value, place: Value, number: Value | int) -> Value:
 
 
 def _half(source: Value, upper: Value) -> Value:
-    """From where the lower or the ``upper`` half of a word comes; `NO_SOURCE` and 0 as they are."""
-    apart = ((source >> HALVES_SHIFT) + 1) * _HALF
-    return source.ugt(NO_SOURCE).select((source & (1 << HALVES_SHIFT) - 1) + apart * upper, source)
-
-
-def _of_halves(low: Value, high: Value) -> Value:
-    """From where a word comes whose halves come from ``low`` and ``high``; 0 if it cannot be said."""
-    apart = (high - low - _HALF) >> 1
-    known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & apart.ult(MOST_HALVES)
-    zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
-    return known.select(low + (apart << HALVES_SHIFT), zeros.select(low.constant(NO_SOURCE), 0))
+    """From where the lower or the upper half of a word comes, as a bit says."""
+    return upper.ne(0).select(upper_half(source), lower_half(source))
 
 
 def _source(frame: Value, table: Value, number: Value, lane: Value) -> Value:

@@ -15,6 +15,7 @@ from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
 from ptxlab.engine.support._loaded_values import (
     emit_cells_stored_from,
     emit_columns_stored_from,
+    emit_halves_loaded,
     emit_loaded_from,
     emit_matrix_loaded,
     emit_rows_stored_from,
@@ -83,6 +84,7 @@ _EMIT: dict[str, Emit] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), lambda module, name, rest: emit_matrix(module, name)),
     **dict.fromkeys(("copy", "drain"), lambda module, name, rest: emit_copies(module, rest[-1] if rest else "")),
     "loadedfrom": lambda module, name, rest: emit_loaded_from(module, rest[0]),
+    "halvesloaded": lambda module, name, rest: emit_halves_loaded(module),
     "wordsloaded": lambda module, name, rest: emit_words_loaded(module),
     "rowsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=False),
     "columnsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=True),

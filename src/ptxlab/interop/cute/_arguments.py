@@ -12,7 +12,6 @@ from ptxlab.machine import Buffer, Device
 from ptxlab.machine.launch.arguments import as_array, buffer_address
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.replay.replay import Placed, placed_buffer
-from ptxlab.native import address_of
 
 __all__ = ["example", "host_memory", "is_tensor", "passed"]
 
@@ -34,7 +33,7 @@ def _place(value: Any, name: str) -> Placed | None:
     if isinstance(value, Buffer):
         return placed_buffer(name, value)
     array = as_array(value, name)
-    return None if array is None else Placed(name, address_of(array), array.shape, array.dtype, array.strides, array)
+    return None if array is None else Placed.of(name, array)
 
 
 def _tensor(place: Placed, address: int) -> Any:

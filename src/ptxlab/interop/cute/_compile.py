@@ -13,15 +13,15 @@ from typing import Any
 
 from ptxlab import cuda
 from ptxlab.cuda.building import build
-from ptxlab.cuda.calls import host_call
-from ptxlab.diagnostics import Place, PtxlabError
+from ptxlab.cuda.calls import host_call, launching
+from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import reached_memory, registered
 from ptxlab.interop.cute._arguments import example, is_tensor, passed
 from ptxlab.interop.cute._kept import LIBRARY, kept_folder
 from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.interop.session import replace_attribute
-from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, loads
+from ptxlab.machine import Device, LaunchError, Module, Result, loads
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.observe.observer import tracing
 
@@ -128,13 +128,7 @@ class Compiled:
         driver = cuda.install()
         driver.adopt(target)
         results: list[Result] = []
-
-        def run(kernel: Kernel, site: Place | None, **shape: Any) -> Result:
-            results.append(kernel.launch(**shape, **options))
-            if not results[-1].ok:
-                raise KernelError(*results[-1].diagnostics)
-            return results[-1]
-
+        run = launching(options, lambda _kernel, _shape, result: results.append(result))
         taken, memory, arrays = passed(self._named(args), target)
         for name, value in taken.items():
             self._check_form(name, value)
@@ -161,18 +155,18 @@ class Compiled:
 
     def _check_form(self, name: str, value: Any) -> None:
         """Refuse a tensor that does not have the type and layout that the machine code was compiled for."""
-        was = self._examples.get(name)
-        if was is None or not is_tensor(was):
+        was: Any = self._examples.get(name)
+        fix = ""
+        if not is_tensor(was):
             return
         if not is_tensor(value):
-            given = "None" if value is None else f"a value of type {type(value).__name__}"
-            raise refuse("I104", f"argument {name}: the host function was compiled for a tensor, this is {given}")
-        if type(was) is type(value) and was.__cache_key__ != value.__cache_key__:
-            raise refuse(
-                "I104",
-                f"argument {name}: the host function was compiled for {_form(was)}, this is {_form(value)}",
-                fix="compile it again, or compile it for a dynamic layout: from_dlpack(array).mark_layout_dynamic()",
-            )
+            wanted, given = "a tensor", "None" if value is None else f"a value of type {type(value).__name__}"
+        elif type(was) is type(value) and was.__cache_key__ != value.__cache_key__:
+            wanted, given = _form(was), _form(value)
+            fix = "compile it again, or compile it for a dynamic layout: from_dlpack(array).mark_layout_dynamic()"
+        else:
+            return
+        raise refuse("I104", f"argument {name}: the host function was compiled for {wanted}, this is {given}", fix=fix)
 
 
 def _message(error: BaseException) -> str:

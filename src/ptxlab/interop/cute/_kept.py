@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,7 @@ from ptxlab import cuda
 from ptxlab.cuda.building import NativeLibrary
 from ptxlab.interop.session import FOR_GOOD
 
-__all__ = ["LIBRARY", "KeptPtx", "kept_folder", "settings"]
+__all__ = ["LIBRARY", "kept_folder", "settings"]
 
 LIBRARY = NativeLibrary("libptxlab_cute.so", folders=("cute",))
 """The functions of the CUDA runtime that compiled host code calls, over the driver of the process."""
@@ -33,27 +32,9 @@ def settings(target: str, folder: Path, library: Path) -> dict[str, str]:
     return {f"{prefix}_{name}": value for prefix in _PREFIXES for name, value in values.items()}
 
 
-class KeptPtx:
-    """PTX by the SHA-256 of the machine code that CuTe DSL has kept beside it; functions with one name have the same files in turn."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._read: dict[Path, tuple[int, int]] = {}
-        self._texts: dict[str, str] = {}
-
-    def find(self, digest: str) -> str | None:
-        """The PTX of the machine code with this digest, or None; reads the files that are new."""
-        for cubin in () if digest in self._texts else self._folder.glob("*.cubin"):
-            status, ptx = cubin.stat(), cubin.with_suffix(".ptx")
-            if self._read.get(cubin) != (written := (status.st_mtime_ns, status.st_size)) and ptx.exists():
-                self._read[cubin] = written
-                self._texts[hashlib.sha256(cubin.read_bytes()).hexdigest()] = ptx.read_text()
-        return self._texts.get(digest)
-
-
 @cache
 def kept_folder() -> Path:
     """The folder of this process, in which the driver finds PTX."""
     folder = Path(FOR_GOOD.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
-    cuda.install().bridge.store.finders.append(KeptPtx(folder).find)
+    cuda.install().bridge.store.folders.append(folder)
     return folder

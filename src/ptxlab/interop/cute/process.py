@@ -18,7 +18,6 @@ from ptxlab.interop.cute._arguments import host_memory
 from ptxlab.interop.cute._compile import compiling_for, cutlass
 from ptxlab.interop.cute._kept import LIBRARY, kept_folder, settings
 from ptxlab.interop.optional_packages import after_import
-from ptxlab.interop.profiles import run_once
 from ptxlab.interop.session import FOR_GOOD, Session, current, replace_attribute, switched_by
 
 __all__ = ["device", "installed", "prepare"]
@@ -111,8 +110,7 @@ def _measure_once() -> None:
     def once(measure: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(measure)
         def measured(*args: Any, **options: Any) -> Any:
-            if not current().settings.estimate_time:
-                current().note(run_once("cutlass.testing"))
+            current().note_run_once("cutlass.testing")
             return measure(*args, **{**options, "warmup_iterations": 0, "iterations": 1})
 
         return measured

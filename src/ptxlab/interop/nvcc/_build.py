@@ -1,4 +1,4 @@
-"""Compile CUDA C++ with nvcc: what it makes is kept on disk, its error messages become diagnostics. And ask its assembler, ptxas."""
+"""Compile CUDA C++ with nvcc: what it makes is kept on disk, and its error messages become diagnostics."""
 
 from __future__ import annotations
 
@@ -6,63 +6,27 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.interop.optional_packages import package_folders
+from ptxlab.diagnostics import Diagnostic, Place, diagnose
+from ptxlab.interop.toolkit import NvccError, find_nvcc
 from ptxlab.machine import Module, loads
 from ptxlab.native import DiskCache, cache_directory
-from ptxlab.profile import Assembled
 
-__all__ = ["NvccError", "Options", "PathText", "arguments", "assembled", "built", "compile", "find_nvcc", "find_ptxas", "ptx", "release"]
+__all__ = ["Options", "PathText", "arguments", "built", "compile", "ptx"]
 
 PathText = str | os.PathLike[str]
 
-_INSTALL = 'pip install "ptxlab[cuda]", or install the CUDA toolkit and set CUDA_HOME'
 _EDG = re.compile(r"(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.+)")
 _GCC = re.compile(r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)")
 _TOOL = re.compile(r"(?:nvcc (?:fatal|error) *|ptxas .+; error *|[\w+-]+: (?:fatal )?error): (?P<message>.+)")
-_RELEASE = re.compile(r"release (\d+)")
-_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
-_SPILLS = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
-_REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
 _NO_HOST_COMPILER = "Failed to preprocess host compiler properties"
 _MOST_ERRORS, _LAST_LINES = 20, 6
-
-
-class NvccError(PtxlabError):
-    """CUDA C++ that cannot be compiled or called; the diagnostics carry the compiler's messages with their places."""
-
-
-def find_nvcc() -> Path:
-    """The compiler: of ``$CUDA_HOME`` or ``$CUDA_PATH``, else of the PyPI package ``nvidia-cuda-nvcc``, else of ``$PATH``.
-
-    Raises
-    ------
-    NvccError
-        I201 if there is none, with what to install
-    """
-    named = [Path(root, "bin", "nvcc") for root in map(os.environ.get, ("CUDA_HOME", "CUDA_PATH")) if root]
-    packaged = sorted((path for folder in package_folders("nvidia") for path in folder.glob("cu*/bin/nvcc")), reverse=True)
-    found = next((path for path in (*named, *packaged) if path.is_file() and os.access(path, os.X_OK)), shutil.which("nvcc"))
-    if found is None:
-        raise NvccError(diagnose("I201", f"nvcc is not installed: {_INSTALL}"))
-    return Path(found)
-
-
-@cache
-def release() -> int:
-    """The major number of the compiler's release, of which the host code takes the runtime library: 13."""
-    answer = subprocess.run([find_nvcc(), "--version"], capture_output=True, text=True, check=False).stdout
-    found = _RELEASE.search(answer)
-    return int(found[1]) if found else 0
 
 
 @contextmanager
@@ -210,32 +174,3 @@ def arguments(
     found += [f"-I{os.fspath(folder)}" for folder in include]
     found += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in (define or {}).items()]
     return found + list(flags)
-
-
-def find_ptxas() -> Path | None:
-    """The assembler beside nvcc, else that of ``$PATH``; None if there is none."""
-    with suppress(NvccError):
-        beside = find_nvcc().resolve().parent / "ptxas"
-        if os.access(beside, os.X_OK):
-            return beside
-    found = shutil.which("ptxas")
-    return None if found is None else Path(found)
-
-
-def assembled(text: str, target: str, kernel: str) -> Assembled | None:
-    """What ptxas says of a kernel; None if it is not installed, or cannot assemble the text."""
-    ptxas = find_ptxas()
-    if ptxas is None:
-        return None
-    with tempfile.TemporaryDirectory(prefix="ptxlab-") as folder:
-        source = Path(folder, "kernel.ptx")
-        source.write_text(text)
-        command = [str(ptxas), "--verbose", "--gpu-name", target, str(source), "--output-file", str(Path(folder, "kernel.cubin"))]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    parts = _ENTRY.split(answer.stderr + answer.stdout)
-    said = dict(zip(parts[1::2], parts[2::2], strict=True)).get(kernel, "")
-    registers, spills = _REGISTERS.search(said), _SPILLS.search(said)
-    if answer.returncode or registers is None:
-        return None
-    sizes = (0, 0, 0) if spills is None else (int(spills["stores"]), int(spills["loads"]), int(spills["stack"]))
-    return Assembled(int(registers["registers"]), *sizes)

@@ -12,11 +12,12 @@ import numpy as np
 
 from ptxlab import cuda
 from ptxlab.cuda.building import build
-from ptxlab.cuda.calls import host_call
+from ptxlab.cuda.calls import host_call, launching
 from ptxlab.cuda.libraries import runtime_of
-from ptxlab.diagnostics import Place, diagnose
-from ptxlab.interop.nvcc._build import NvccError, Options, PathText, arguments, built, release
-from ptxlab.machine import Buffer, Device, Kernel, KernelError, Module, Result
+from ptxlab.diagnostics import diagnose
+from ptxlab.interop.nvcc._build import Options, PathText, arguments, built
+from ptxlab.interop.toolkit import NvccError, release
+from ptxlab.machine import Buffer, Device, Kernel, Module, Result
 
 __all__ = ["Host", "Launch", "host"]
 
@@ -75,7 +76,7 @@ class Host:
 
     def call(self, function: Any, arguments: list[Any]) -> int:
         """Call a function of the library with values of ctypes."""
-        with host_call(cuda.install(), self.device, self._launch) as call:
+        with host_call(cuda.install(), self.device, launching(self.options, self._launched)) as call:
             self._runtime.cudaGetLastError()  # that of an earlier call
             try:
                 return int(function(*arguments))
@@ -83,12 +84,8 @@ class Host:
                 self.modules += call.modules
                 self.device.diagnostics += call.misuses
 
-    def _launch(self, kernel: Kernel, site: Place | None, **shape: Any) -> Result:
-        result = kernel.launch(**shape, **self.options)
+    def _launched(self, kernel: Kernel, shape: dict[str, Any], result: Result) -> None:
         self.launches.append(Launch(kernel.name, shape["grid"], shape["block"], shape["cluster"], shape["shared_bytes"], result))
-        if not result.ok:
-            raise KernelError(*result.diagnostics)
-        return result
 
 
 def _argument(value: Any, label: str) -> Any:

@@ -8,12 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from ptxlab.native import cache_directory
+from ptxlab.native import cache_folder, made_once
 
 __all__ = ["CannotBuild", "Torch", "installed_torch", "library_file"]
 
@@ -64,12 +64,10 @@ def library_file(torch: Torch) -> Path:
     """
     command = _compiler()
     arguments = [*_FLAGS, *_for_torch(torch)]
-    root = cache_directory()
-    folder = Path(tempfile.mkdtemp(prefix="ptxlab-torch-")) if root is None else root / "torch"
-    file = folder / _digest(torch, command, arguments) / _NAME
-    if not file.is_file():
-        _compile(command, arguments, file)
-    return file
+    try:
+        return made_once(cache_folder("torch") / _digest(torch, command, arguments) / _NAME, partial(_compile, command, arguments))
+    except OSError as error:
+        raise CannotBuild(str(error)) from None
 
 
 def _compiler() -> list[str]:
@@ -110,18 +108,9 @@ def _digest(torch: Torch, command: list[str], arguments: list[str]) -> str:
 
 
 def _compile(command: list[str], arguments: list[str], file: Path) -> None:
-    """Compile; other processes see the whole file or none."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
-            made = Path(temporary, _NAME)
-            # Libraries come after the source that needs them.
-            done = subprocess.run(
-                [*command, str(_SOURCES / "all.cpp"), *arguments, "-o", str(made)], capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.strip().splitlines()
-                raise CannotBuild(f"{command[0]} cannot compile it: " + "\n".join(errors[:_LAST_LINES]))
-            os.replace(made, file)
-    except OSError as error:
-        raise CannotBuild(str(error)) from None
+    # Libraries come after the source that needs them.
+    whole = [*command, str(_SOURCES / "all.cpp"), *arguments, "-o", str(file)]
+    done = subprocess.run(whole, capture_output=True, text=True, check=False)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.strip().splitlines()
+        raise CannotBuild(f"{command[0]} cannot compile it: " + "\n".join(errors[:_LAST_LINES]))

@@ -24,7 +24,6 @@ from triton.testing import _summarize_statistics
 
 from ptxlab import cuda
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop.profiles import run_once
 from ptxlab.interop.session import current, replace_attribute
 from ptxlab.interop.triton._cublas import CublasLt
 
@@ -49,8 +48,7 @@ def do_bench(
     the milliseconds that it took here, or that its launches would take on a GPU, in the form that Triton's function of this name gives
     """
     session = current()
-    if not session.settings.estimate_time:
-        session.note(run_once("do_bench"))
+    session.note_run_once("do_bench")
     driver = cuda.install()
     driver.synchronize()
     started = session.seconds

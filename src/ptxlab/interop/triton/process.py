@@ -32,8 +32,7 @@ def _change(driver: cuda.Driver) -> None:
 
 def _queue(driver: cuda.Driver, named: list[tuple[str, Any]], launch: Callable[[], None]) -> None:
     """Launch a kernel; memory of the host that the arguments are in is the device's until the kernel has ended."""
-    on_device, memory = _split(named)
-    _name(driver, on_device)
+    memory = [found for name, value in named if (found := _host_memory(driver, name, described_tensor(value))) is not None]
     session = current()
     with session.with_arrays(placed(named)), registered(driver, merged(memory)):
         launch()
@@ -41,27 +40,17 @@ def _queue(driver: cuda.Driver, named: list[tuple[str, Any]], launch: Callable[[
             driver.synchronize()
 
 
-def _split(named: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[HostMemory]]:
-    """The tensors on the device, and the host memory of the other arguments."""
-    on_device, memory = [], []
-    for name, value in ((name, described_tensor(value)) for name, value in named):
-        is_tensor = hasattr(value, "untyped_storage")
-        if is_tensor and value.device.type == "cuda":
-            on_device.append((name, value))
-        elif is_tensor or isinstance(value, HostArray):
-            found = memory_of(value, name)
-            if found is not None:
-                memory.append(found)
-    return on_device, memory
-
-
-def _name(driver: cuda.Driver, tensors: list[tuple[str, Any]]) -> None:
-    """Call the memory of tensors by the names of the arguments."""
-    known = driver.bridge.memory
-    if tensors:
-        known.update()
-    for name, tensor in tensors:
-        allocation = known.containing(tensor.data_ptr())
-        if allocation is not None and allocation.base == tensor.untyped_storage().data_ptr():
-            found = named_tensor(tensor, name)
-            allocation.name, allocation.arrays = found.name, found.arrays
+def _host_memory(driver: cuda.Driver, name: str, value: Any) -> HostMemory | None:
+    """The host memory of an argument; that of a tensor on the device is called by the name of the argument instead."""
+    if isinstance(value, HostArray):
+        return memory_of(value, name)
+    if not hasattr(value, "untyped_storage"):
+        return None
+    if value.device.type != "cuda":
+        return memory_of(value, name)
+    driver.bridge.memory.update()
+    allocation = driver.bridge.memory.containing(value.data_ptr())
+    if allocation is not None and allocation.base == value.untyped_storage().data_ptr():
+        found = named_tensor(value, name)
+        allocation.name, allocation.arrays = found.name, found.arrays
+    return None

@@ -7,17 +7,13 @@ back end hands PTX to the driver, in all versions from 3.5 on.
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import subprocess
-import tempfile
-from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
-from ptxlab.cuda.building import DRIVER, build
+from ptxlab.cuda.building import DRIVER, build, link
 from ptxlab.interop.optional_packages import package_folders
-from ptxlab.native import cache_directory
+from ptxlab.native import cache_folder, made_once
 
 __all__ = ["driver_settings", "process_settings", "settings"]
 
@@ -55,43 +51,31 @@ def settings(folder: Path | None = None) -> dict[str, str]:
     ----------
     folder : where the programs are; default: a folder of ptxlab's caches
     """
-    return {name: str(_program(folder or _folder(), assembler)) for name, assembler in _ASSEMBLERS.items()}
+    return {name: str(_program(folder or cache_folder("triton"), assembler)) for name, assembler in _ASSEMBLERS.items()}
 
 
 def driver_settings() -> dict[str, str]:
     """Return the variable that names a folder with the driver's library, for the linker too."""
-    library = build(DRIVER)
-    place = _folder() / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
+    place = cache_folder("triton") / f"driver-{hashlib.sha256(str(build(DRIVER)).encode()).hexdigest()[:16]}"
     place.mkdir(parents=True, exist_ok=True)
-    for name in ("libcuda.so.1", "libcuda.so"):
-        with suppress(FileExistsError):
-            (place / name).symlink_to(library)
+    link(DRIVER, place, "libcuda.so")
     return {"TRITON_LIBCUDA_PATH": str(place)}
 
 
 def process_settings() -> dict[str, str]:
     """Return all variables for a process: Triton has a cache of its own for PTX, too."""
-    return settings() | driver_settings() | {"TRITON_CACHE_DIR": str(_folder() / "cache")}
-
-
-@cache
-def _folder() -> Path:
-    root = cache_directory()
-    return Path(tempfile.mkdtemp(prefix="ptxlab-triton-")) if root is None else root / "triton"
+    return settings() | driver_settings() | {"TRITON_CACHE_DIR": str(cache_folder("triton") / "cache")}
 
 
 def _program(folder: Path, assembler: str) -> Path:
     """Write the program that stands for an assembler, unless it is there; its name says what it answers."""
     text = _PROGRAM.format(version=shlex.quote(_version(assembler)))
-    path = folder / f"{assembler}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=folder)
-        with open(descriptor, "w") as file:
-            file.write(text)
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, path)
-    return path
+
+    def write(path: Path) -> None:
+        path.write_text(text)
+        path.chmod(0o755)
+
+    return made_once(folder / f"{assembler}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", write)
 
 
 def _version(assembler: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.mma._fragments import register_matrix, scatter_d, write
-from ptxlab.isa.tiles import Product, ProductPlace, RegisterMatrix
+from ptxlab.isa.tiles import HeldLine, Product, ProductPlace, RegisterMatrix
 
 __all__ = ["WarpProduct"]
 
@@ -24,10 +24,16 @@ class WarpProduct(Product):
     """
 
     def __init__(
-        self, warp: context.WarpContext, k: int, bits: int, types: tuple[str, str, str], matrices: tuple[Codes, Codes, Codes, Codes]
+        self,
+        warp: context.WarpContext,
+        k: int,
+        bits: int,
+        types: tuple[str, str, str],
+        matrices: tuple[Codes, Codes, Codes, Codes],
+        lanes: Mapping[str, NDArray[np.intp]],
     ) -> None:
         self._a, self._b, c, self._d = matrices
-        self._bits = bits
+        self._bits, self._lanes = bits, lanes
         self.m, self.n, self.k = len(self._a), len(self._b), k
         self.a, self.b, self.d = types
         self.sparse = self._a.shape[1] < self._b.shape[1]
@@ -67,6 +73,13 @@ class WarpProduct(Product):
             register_matrix(name, element, self._bits, *codes.shape, self.k // codes.shape[1])
             for name, element, codes in (("A", self.a, self._a), ("B", self.b, self._b))
         )
+
+    def held(self, operand: str, line: int) -> tuple[HeldLine, ...]:
+        """All are in registers, also scale factors and metadata."""
+        if operand not in self._lanes:
+            return super().held(operand, line)
+        lanes = np.unique(self._lanes[operand][line]).tolist()
+        return (HeldLine(self._warp.cta, self._warp.warp_id, operand, tuple((0, lane) for lane in lanes)),)
 
     @property
     def first_warp(self) -> int:

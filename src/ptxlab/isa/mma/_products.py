@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,10 @@ _OWN_BITS = {"e3m2": (0, 0x3F), "e2m3": (0, 0x3F), "e2m1": (2, 0xF)}
 """Element type of fewer than 8 bits -> its lowest bit in the byte, and mask."""
 
 
+Lanes: TypeAlias = dict[str, NDArray[np.intp]]
+"""By the name of an operand with metadata or scale factors the lanes that hold those of a row, ``[row, lane]``."""
+
+
 def _elements(codes: NDArray[Any], name: str, types: Types) -> NDArray[Any]:
     """The codes without the padding of their containers."""
     if types.bits != 8 or name not in _OWN_BITS:
@@ -112,12 +116,13 @@ def _check_target(warp: context.WarpContext, since: int) -> None:
         warp.fault("W912", f"{warp.op.opcode} needs {needed}; the target is {target}")
 
 
-def _metadata(warp: context.WarpContext, types: Types, k: int) -> NDArray[np.uint8]:
-    """The metadata codes of a sparse A, [16, chunks]; a fault if a code is not legal."""
+def _metadata(warp: context.WarpContext, types: Types, k: int, lanes: Lanes) -> NDArray[np.uint8]:
+    """The metadata codes of a sparse A, [16, chunks]; a fault if a code is not legal. Adds to ``lanes`` those that hold them."""
     q = warp.q
     selector = immediate(warp, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
     chunks = k // (2 if types.bits == 32 else 8 if types.bits == 4 else 4)
     at = metadata_fragment(types.bits, chunks, selector)
+    lanes["metadata"] = at.lane
     codes: NDArray[np.uint8] = (read(warp, "metadata")[0][at.lane] >> at.bit & 0xF).astype(np.uint8)
     wrong = np.argwhere(~np.isin(codes, numerics.legal_codes(q.a, q.variant)))
     if len(wrong):
@@ -128,15 +133,15 @@ def _metadata(warp: context.WarpContext, types: Types, k: int) -> NDArray[np.uin
     return codes
 
 
-def _scales(warp: context.WarpContext, vector: int, type: str, block: int) -> Scales:
-    """The scale factors that the selectors choose: section "Block Scaling for mma.sync"."""
+def _scales(warp: context.WarpContext, vector: int, type: str, block: int, lanes: Lanes) -> Scales:
+    """The scale factors that the selectors choose: section "Block Scaling for mma.sync". Adds to ``lanes`` those that hold them."""
     bytes_ = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[vector]
     byte_a, thread_a = selectors(warp, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
     byte_b, thread_b = selectors(warp, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
     row, column = np.arange(16), np.arange(8)
     # In a pair of threads the first holds row t/4, the second row t/4 + 8.
-    a = _factors(warp, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
-    b = _factors(warp, "scale_b", 4 * column + thread_b, byte_b, vector)
+    lanes["scale_a"], lanes["scale_b"] = (4 * (row % 8) + 2 * thread_a + row // 8)[:, None], (4 * column + thread_b)[:, None]
+    a, b = (_factors(warp, name, lanes[name], byte, vector) for name, byte in (("scale_a", byte_a), ("scale_b", byte_b)))
     return Scales(a, b, type, block)
 
 
@@ -154,7 +159,8 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
     b = _elements(gather_ab(read(warp, "b", wide), 8, types.bits), q.b, types)
     half = q.d == "f16"
     c = gather_cd(read(warp, "c", wide), m, half)
-    metadata = _metadata(warp, types, k) if sparse else None
+    lanes: Lanes = {}
+    metadata = _metadata(warp, types, k, lanes) if sparse else None
     d: NDArray[Any]
     if q.a == "f64":
         d = numerics.mma_f64(a.view(np.float64), b.view(np.float64), c.view(np.float64), q.rounding or "rn").view(np.uint64)
@@ -163,11 +169,11 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
     elif q.d == "s32":
         d = integer_product((q.a, q.b), types.bits, a, b, c, metadata, q.satfinite)
     else:
-        scales = _scales(warp, *scale, types.scales[scale]) if types.scales else None
+        scales = _scales(warp, *scale, types.scales[scale], lanes) if types.scales else None
         d = float_product(warp.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
     write(warp, scatter_d(d, half), wide)
     if warp.machine.observed:
-        warp.multiplied(partial(WarpProduct, warp, k, types.bits, (q.a, q.b, q.d), (a, b, c, d)))
+        warp.multiplied(partial(WarpProduct, warp, k, types.bits, (q.a, q.b, q.d), (a, b, c, d), lanes))
 
 
 def _undefined_bits(warp: context.WarpContext, types: Types) -> NDArray[Any]:

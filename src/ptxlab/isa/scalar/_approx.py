@@ -17,7 +17,7 @@ from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._approximation_unit import binade, binades, excess, interpolated, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, canonical, half_kind, widen_half
-from ptxlab.isa.scalar.shared_functions import shared
+from ptxlab.isa.scalar.shared_functions import shared, two_vectors
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000
@@ -74,6 +74,7 @@ shared("ex2", "f32", 1, _ex2)
 
 
 @pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2", fidelity="hardware")
+@two_vectors
 def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """2 to the power of a; the ISA bounds the distance from the correctly rounded result by 2 ulp."""
     if q.ftz:
@@ -112,6 +113,7 @@ def _of_halves(x: Vocabulary, type: str, function: Callable[..., Value], a: Valu
     section="Half Precision Floating Point Instructions: ex2",
     fidelity="hardware",
 )
+@two_vectors
 def ex2_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Relative error within 2**-9.9 (f16) or 2**-7 (bf16)."""
     return _of_halves(x, q.type, _ex2, a)
@@ -140,6 +142,7 @@ shared("lg2", "f32", 1, _lg2)
 
 
 @pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "lg2", fidelity="hardware")
+@two_vectors
 def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
     if q.ftz:
@@ -176,12 +179,14 @@ _SINE, _COSINE = (shared(name, "f32", 1, _periodic(quarter)) for quarter, name i
 
 
 @pure("sin.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sin", fidelity="hardware")
+@two_vectors
 def sin(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Sine; the ISA bounds the absolute error by 2**-20.5 in [-2 pi, 2 pi]."""
     return x.call(_SINE, a)
 
 
 @pure("cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "cos", fidelity="hardware")
+@two_vectors
 def cos(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Cosine; the ISA bounds the absolute error by 2**-20.4 in [-2 pi, 2 pi]."""
     return x.call(_COSINE, a)
@@ -226,6 +231,7 @@ shared("tanh", "f32", 1, _tanh)
 
 
 @pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh", fidelity="hardware")
+@two_vectors
 def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Hyperbolic tangent; the ISA bounds the relative error by 2**-11."""
     return x.call(_tanh, a)
@@ -239,6 +245,7 @@ def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     section="Half Precision Floating Point Instructions: tanh",
     fidelity="hardware",
 )
+@two_vectors
 def tanh_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Absolute error within 2**-10.987 (f16) or 2**-8 (bf16)."""
     return _of_halves(x, q.type, _tanh, a)

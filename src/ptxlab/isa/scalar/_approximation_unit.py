@@ -64,22 +64,20 @@ def binades(coefficients: Rows, scale: int, offset: int, curvature: int = 1) -> 
     return Binades(entries, scale, offset)
 
 
-def _square(x: Vocabulary, both: Value) -> Value:
-    """In the low half of an i32 ``rest * rest >> 19`` without the products of two different bits that lie below bit 18 of the square.
+def _square(x: Vocabulary, rest: Value) -> Value:
+    """In an i16 ``rest * rest >> 19`` without the products of two different bits that lie below bit 18 of the square.
 
-    Both halves of ``both`` are the rest without the lowest of its 17 bits, which has no influence. The high half of the result has no
-    meaning.
+    ``rest`` is an i16 without the lowest of the 17 bits, which has no influence.
     """
-    # Those of the four highest bits with the low ones, two high bits in each half: of each product the lowest bit is left out.
-    found = x.each(_high_product, "i16", masked(x, both, 0xC0003000), masked(x, both, 0x007E0078))
+
+    def bits(mask: int) -> Value:
+        return x.and_(rest, x.const(mask, "i16"))
+
+    # Those of the four highest bits with the low ones, two high bits at a time: of each product the lowest bit is left out.
+    found = x.add(x.umulhi(bits(0xC000), bits(0x007E)), x.umulhi(bits(0x3000), bits(0x0078)))
     # The products of the seven high bits with each other and with the next two, and those of the next two high bits with the low ones.
-    mean = x.each(_mean, "i16", masked(x, both, 0xFF810061), masked(x, both, 0x01800060))
-    found = x.add(found, x.each(_high_product, "i16", masked(x, both, 0xFE000C00), mean))
-    return x.add(found, x.lshr(found, x.const(16, "i32")))
-
-
-def _high_product(x: Vocabulary, a: Value, b: Value) -> Value:
-    return x.umulhi(a, b)
+    found = x.add(found, x.umulhi(bits(0xFE00), _mean(x, bits(0xFF81), bits(0x0180))))
+    return x.add(found, x.umulhi(bits(0x0C00), bits(0x0061)))
 
 
 def _mean(x: Vocabulary, a: Value, b: Value) -> Value:
@@ -88,21 +86,30 @@ def _mean(x: Vocabulary, a: Value, b: Value) -> Value:
     return x.trunc(x.lshr(x.add(x.add(x.zext(a, "i32"), x.zext(b, "i32")), one), one), "i16")
 
 
+def _terms(x: Vocabulary, low: Value, high: Value) -> tuple[Value, Value]:
+    """What the curvature and the slope are multiplied by: the square, and the rest counted from the middle of its interval."""
+    return _square(x, low), x.xor(low, x.const(0x8000, "i16"))
+
+
+def _square_alone(x: Vocabulary, low: Value, high: Value) -> tuple[Value, Value]:
+    return _square(x, low), x.const(0, "i16")
+
+
 def excess(x: Vocabulary, of: Binade, place: Value, first: int) -> Value:
     """The sum without ``linear`` times the place and with ``more``, truncated to a quarter of the last bit of the results.
 
     The bits of ``place`` from ``first`` on select the interval; those below are the rest, without the lowest of its 17 bits if ``even``.
     """
     value, factors = x.table(place, first, of.entries)
-    rest = x.shl(place, x.const(32 - first, "i32"))
-    square = _square(x, x.repeated(x.lshr(rest, x.const(16, "i32"))))
-    centred = x.xor(rest, x.const(1 << 31, "i32"))
-    sum = x.dot(factors, x.or_(masked(x, centred, 0xFFFF0000), masked(x, square, 0xFFFF)))
+    # In the low half all of the rest but the lowest of its 17 bits.
+    aligned = x.lshr(place, x.const(first - 16, "i32")) if first > 16 else x.shl(place, x.const(16 - first, "i32"))
+    sum = x.dot(factors, x.halves(_terms, aligned))
     if of.even:
         return x.add(value, x.ashr(x.add(sum, x.const(of.offset >> 1, "i32")), x.const(of.scale - 1, "i32")))
-    odd = x.ne(masked(x, rest, 1 << 15), x.const(0, "i32"))
     sum = x.add(x.add(sum, sum), x.const(of.offset, "i32"))
-    sum = x.add(sum, x.select(odd, x.ashr(factors, x.const(16, "i32")), x.const(0, "i32")))
+    if first > 16:
+        odd = x.ne(masked(x, place, 1), x.const(0, "i32"))
+        sum = x.add(sum, x.select(odd, x.ashr(factors, x.const(16, "i32")), x.const(0, "i32")))
     return x.add(value, x.ashr(sum, x.const(of.scale, "i32")))
 
 
@@ -110,7 +117,7 @@ def interpolated(x: Vocabulary, of: Binades, place: Value) -> Value:
     """The sum in f64, for a place in an i32: its low 17 bits are the rest, the others select the interval."""
     low, high = x.table(place, 17, of.entries)
     rest = masked(x, place, 0x1FFFF)
-    square = masked(x, _square(x, x.repeated(x.lshr(place, x.const(1, "i32")))), 0xFFFF)
+    square = x.halves(_square_alone, x.lshr(place, x.const(1, "i32")))
     value, slope = masked(x, low, (1 << 26) - 1), x.lshr(high, x.const(13, "i32"))
     curvature = x.or_(x.lshr(low, x.const(26, "i32")), x.shl(masked(x, high, 0x1FFF), x.const(6, "i32")))
     value, slope, curvature, rest, square = (x.sitof(part, "f64") for part in (value, slope, curvature, rest, square))

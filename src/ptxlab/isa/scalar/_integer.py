@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
@@ -214,9 +215,8 @@ def _part(x: Vocabulary, a: Value, at: int, bits: int, signed: bool) -> Value:
 
 @pure("dp4a.(m=u32|s32).(n=u32|s32)", d="b32", a="m", b="n", c="b32", section=_SECTION, fidelity="hardware")
 def dp4a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    for at in (0, 8, 16, 24):
-        c = x.add(c, x.mul(_part(x, a, at, 8, q.m == "s32"), _part(x, b, at, 8, q.n == "s32")))
-    return c
+    products = [x.mul(_part(x, a, at, 8, q.m == "s32"), _part(x, b, at, 8, q.n == "s32")) for at in (0, 8, 16, 24)]
+    return _accumulated(x, products, c, 0 if q.m == q.n == "u32" else 17)
 
 
 @pure(
@@ -230,9 +230,19 @@ def dp4a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
 )
 def dp2a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     start = 0 if q.mode == "lo" else 16
-    for i in (0, 1):
-        c = x.add(c, x.mul(_part(x, a, 16 * i, 16, q.m == "s32"), _part(x, b, start + 8 * i, 8, q.n == "s32")))
-    return c
+    products = [x.mul(_part(x, a, 16 * i, 16, q.m == "s32"), _part(x, b, start + 8 * i, 8, q.n == "s32")) for i in (0, 1)]
+    return _accumulated(x, products, c, 0 if q.m == q.n == "u32" else 24)
+
+
+def _accumulated(x: Vocabulary, products: list[Value], c: Value, bits: int) -> Value:
+    """A sum with c. With ``bits`` the products add up to less than ``2**bits``, with either sign.
+
+    Of a sum counted from the smallest one, only the lower bits can be undefined; the sign would make all upper bits of c undefined.
+    """
+    if not bits:
+        return reduce(x.add, products, c)
+    smallest = x.const(1 << bits, "i32")
+    return x.add(x.sub(c, smallest), x.and_(reduce(x.add, products, smallest), x.const((2 << bits) - 1, "i32")))
 
 
 # ------------------------------------------------------------------------------------------------ carry

@@ -15,7 +15,7 @@ from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._approximation_unit import binade, excess, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar.float_helpers import NAN32, NAN64, canonical, flush, quiet
-from ptxlab.isa.scalar.shared_functions import shared
+from ptxlab.isa.scalar.shared_functions import shared, two_vectors
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000
@@ -85,6 +85,7 @@ _RECIPROCAL = {True: shared("rcp.ftz", "f32", 1, _rcp), False: shared("rcp", "f3
 
 
 @pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp", fidelity="hardware")
+@two_vectors
 def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/a; the ISA bounds the error by 1 ulp."""
     return x.call(_RECIPROCAL[bool(q.ftz)], a)
@@ -139,12 +140,14 @@ _APPROX = {ftz: shared(f"div.approx{'.ftz' * ftz}", "f32", 2, _quotient(_scaled_
 
 
 @pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
+@two_vectors
 def div_full(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """a/b; the ISA bounds the error by 2 ulp."""
     return x.call(_FULL[bool(q.ftz)], a, b)
 
 
 @pure("div.approx{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
+@two_vectors
 def div_approx(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """a/b; 2 ulp for 2**-126 <= abs(b) <= 2**126; for larger b the quotient is zero, or NaN for an infinite a."""
     return x.call(_APPROX[bool(q.ftz)], a, b)
@@ -214,12 +217,14 @@ _RECIPROCAL_ROOT = _root("rsqrt", _usual_rsqrt, _rare_rsqrt, 2.0**12)
 
 
 @pure("sqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sqrt", fidelity="hardware")
+@two_vectors
 def sqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """The square root; the ISA bounds the relative error by 2**-23."""
     return x.call(_ROOT[bool(q.ftz)], a)
 
 
 @pure("rsqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rsqrt", fidelity="hardware")
+@two_vectors
 def rsqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/sqrt(a); the ISA bounds the relative error by 2**-22.9."""
     return x.call(_RECIPROCAL_ROOT[bool(q.ftz)], a)
@@ -268,12 +273,14 @@ shared("rsqrt.ftz.f64", "f64", 1, _rsqrt_high)
 
 
 @pure("rcp.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rcp.approx.ftz.f64", fidelity="hardware")
+@two_vectors
 def rcp_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/a from the high word of a; the low word of the result is zero."""
     return x.call(_rcp_high, a)
 
 
 @pure("rsqrt.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rsqrt.approx.ftz.f64", fidelity="hardware")
+@two_vectors
 def rsqrt_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/sqrt(a) from the high word of a; the low word of the result is zero."""
     return x.call(_rsqrt_high, a)
@@ -298,6 +305,7 @@ shared("rsqrt.f64", "f64", 1, _refined_root)
 
 
 @pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION + "rsqrt", fidelity="hardware")
+@two_vectors
 def rsqrt_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/sqrt(a), as the assembler's code for it is on an H200."""
     return quiet(x, x.call(_refined_root, a), a)

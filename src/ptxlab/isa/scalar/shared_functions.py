@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NAMES", "SHARED", "SharedFunction", "shared"]
+__all__ = ["NAMES", "SHARED", "TWO_VECTORS", "SharedFunction", "shared", "two_vectors"]
 
 LaneFunction = Callable[..., Any]
 
@@ -24,6 +24,8 @@ SHARED: dict[str, SharedFunction] = {}
 """The functions by name."""
 NAMES: dict[LaneFunction, str] = {}
 """Their names."""
+TWO_VECTORS: set[LaneFunction] = set()
+"""The semantics of instructions that `two_vectors` has entered."""
 
 
 def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunction:
@@ -31,3 +33,9 @@ def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunct
     SHARED[name] = SharedFunction(body, type, operands)
     NAMES[body] = name
     return body
+
+
+def two_vectors(semantics: LaneFunction) -> LaneFunction:
+    """Enter the semantics of an instruction that takes less time for two vectors of lanes at once: 16-bit parts of two fill one."""
+    TWO_VECTORS.add(semantics)
+    return semantics

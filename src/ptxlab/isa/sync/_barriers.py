@@ -102,7 +102,12 @@ class _ReductionWait(_BarrierWait):
 def sync(warp: WarpContext) -> Wait | None:
     """Arrive and wait for the other threads."""
     barrier, generation, done = _arrive_at(warp, 0, 1)
-    return None if done else _BarrierWait(barrier, generation, warp.cta)
+    if done:
+        return None
+    wait: Wait | None = barrier.wait
+    if wait is None:
+        wait = barrier.wait = _BarrierWait(barrier, generation, warp.cta)
+    return wait
 
 
 @service(
@@ -141,7 +146,7 @@ _REDUCTION: dict[str, Any] = {
 def reduce(warp: WarpContext) -> Wait | None:
     """Arrive, wait, and reduce a predicate over all threads of the CTA, or over ``b`` threads."""
     key = ("bar.red", warp.op.index, warp.mask)
-    if warp.retried:
+    if warp.retried is not None:
         barrier, generation = warp.state.pop(key)
         done = True
     else:

@@ -251,26 +251,22 @@ def pending_count(warp: WarpContext) -> None:
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
 
 
-def _is_done(barrier: Any, parity: bool, operand: int) -> bool:
-    """Whether the phase of a parity, or of an opaque state, has completed."""
-    done: bool = barrier.completed(operand & 1) if parity else barrier.passed(operand)
-    return done
-
-
 class _Complete(Wait):
     """Wait until the condition of a try_wait holds; then the instruction runs again."""
 
-    __slots__ = ("_operand", "_parity")
+    __slots__ = ("_parity", "operand")
 
     def __init__(self, barrier: Any, operand: int, parity: bool) -> None:
         self.on, self.retry, self.expires = barrier, True, True
-        self._operand, self._parity = operand, parity
+        self.operand: int = operand
+        self._parity = parity
 
     def ready(self) -> bool:
-        return _is_done(self.on, self._parity, self._operand)
+        done: bool = self.on.completed(self.operand) if self._parity else self.on.passed(self.operand)
+        return done
 
     def describe(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        phase = f"the phase of parity {self._operand & 1}" if self._parity else f"phase {self._operand >> 20}"
+        phase = f"the phase of parity {self.operand & 1}" if self._parity else f"phase {self.operand >> 20}"
         return f"waits for {phase} to complete", self.on.facts()
 
 
@@ -280,8 +276,9 @@ def _each_lane(warp: WarpContext, parity: bool) -> bool:
     addresses, operands = warp.addresses(1), warp.values(2, 32 if parity else 64)
     lanes = warp.lanes()
     for lane in lanes.tolist():
-        barrier: Mbarrier = mbarrier_at(warp, int(addresses[lane]))
-        done[lane] = _is_done(barrier, parity, int(operands[lane]))
+        barrier = mbarrier_at(warp, int(addresses[lane]))
+        operand = int(operands[lane])
+        done[lane] = barrier.completed(operand) if parity else barrier.passed(operand)
         if done[lane]:
             barrier.observed()
     warp.write(0, done, 1)
@@ -290,13 +287,18 @@ def _each_lane(warp: WarpContext, parity: bool) -> bool:
 
 def _try_wait(warp: WarpContext, parity: bool) -> Wait | None:
     """Wait until the phase of a parity, or of an arrival, has completed."""
-    address, operand = warp.common_address(1), warp.common(2, 32 if parity else 64)
-    if address is None or operand is None:
-        if not _each_lane(warp, parity):
-            warp.spin()
-        return None
-    barrier: Mbarrier = mbarrier_at(warp, address)
-    if _is_done(barrier, parity, operand):
+    waited = warp.retried
+    if isinstance(waited, _Complete):
+        operand = waited.operand
+        barrier = warp.cta.mbarrier(warp, waited.on.offset)
+    else:
+        address, common = warp.common_address(1), warp.common(2, 32 if parity else 64)
+        if address is None or common is None:
+            if not _each_lane(warp, parity):
+                warp.spin()
+            return None
+        operand, barrier = common, mbarrier_at(warp, address)
+    if barrier.completed(operand) if parity else barrier.passed(operand):
         barrier.observed()
         warp.write(0, 1, 1)
         return None
@@ -312,8 +314,8 @@ def _test_wait(warp: WarpContext, parity: bool) -> None:
     if address is None or operand is None:
         done = _each_lane(warp, parity)
     else:
-        barrier: Mbarrier = mbarrier_at(warp, address)
-        done = _is_done(barrier, parity, operand)
+        barrier = mbarrier_at(warp, address)
+        done = barrier.completed(operand) if parity else barrier.passed(operand)
         if done:
             barrier.observed()
         warp.write(0, int(done), 1)

@@ -136,10 +136,10 @@ def _is_pair(q: Qualifiers) -> bool:
 def alloc(warp: context.WarpContext) -> context.Wait | None:
     """Allocate columns, or wait until they are free, and write their address to shared memory."""
     whole_warp(warp)
-    state, group = enter(warp, active=not warp.retried)
+    state, group = enter(warp, active=warp.retried is None)
     columns = _columns(warp, 1)
     offset = _destination(warp)
-    if not warp.retried:
+    if warp.retried is None:
         _may_allocate(warp, state, columns)
     cta = warp.cta
     if group == 2:

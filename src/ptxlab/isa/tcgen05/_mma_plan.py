@@ -90,7 +90,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         lanes = np.concatenate([np.arange(128)[unit.lanes] for unit in self.units])
-        self.lanes, self.d_lane = len(np.unique(lanes % _WARP_LANES)), int(lanes[0])
+        self.lanes, self.d_lane = len(set((lanes % _WARP_LANES).tolist())), int(lanes[0])
         self.columns = max(unit.column + unit.columns for unit in self.units)
         found = self.instruction
         if self.scaling is not None:

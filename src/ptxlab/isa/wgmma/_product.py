@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
-from ptxlab.isa.tiles import NO_BYTES, Product, ProductPlace, RegisterMatrix
+from ptxlab.isa.tiles import NO_BYTES, HeldLine, Product, ProductPlace, RegisterMatrix
 from ptxlab.isa.wgmma._fragments import WARPS, a_index
 from ptxlab.isa.wgmma._plan import codes_of_a
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
@@ -67,6 +67,15 @@ class WarpgroupProduct(Product):
             return ()
         form = self._share.form
         return (RegisterMatrix("A", "a", form.a, 256 // form.stored, form.k // form.stored, a_index(), WARPS),)
+
+    def held(self, operand: str, line: int) -> tuple[HeldLine, ...]:
+        """Of a warp of the group A, unless it is in shared memory, and the metadata of its rows."""
+        fragment = self._share.form.fragment
+        if operand != "metadata" or fragment is None:
+            return super().held(operand, line)
+        warp, row = divmod(line, WGMMA_M // WARPS)
+        lanes = np.unique(fragment.lane[row]).tolist()
+        return (HeldLine(self._cta, self.first_warp + warp, "sp-meta", tuple((0, lane) for lane in lanes)),)
 
     @property
     def first_warp(self) -> int:

@@ -80,10 +80,10 @@ class Arguments:
         lend: Callable[[Sequence[tuple[int, int]]], bool] | None = None,
     ) -> None:
         self.device = device
-        labelled = [(_label(i, parameter), parameter, value) for i, (parameter, value) in enumerate(zip(parameters, values, strict=True))]
-        found = [self._array_of(value, label) for label, _, value in labelled]
+        given = list(enumerate(zip(parameters, values, strict=True)))
+        found = [None if type(value) is bytes else self._array_of(value, _label(i, parameter)) for i, (parameter, value) in given]
         self.arrays = {i: array for i, array in enumerate(found) if array is not None}
-        self.groups = _group(self.arrays, parameters)
+        self.groups = _group(self.arrays, parameters) if self.arrays else []
         self._scratch: list[Allocation] = []
         packed = bytearray(param_bytes)
         lendable = [group for group in self.groups if lend is not None and group.can_be_lent()]
@@ -93,8 +93,9 @@ class Arguments:
         try:
             for group in self.groups:
                 self._allocate(group)
-            for array, (label, parameter, value) in zip(found, labelled, strict=True):
-                raw = self._pack(label, parameter, value, array)
+            for i, (parameter, value) in given:
+                fits = type(value) is bytes and len(value) == parameter.size
+                raw = value if fits else self._pack(_label(i, parameter), parameter, value, found[i])
                 packed[parameter.offset : parameter.offset + len(raw)] = raw
         except BaseException:
             self.release()

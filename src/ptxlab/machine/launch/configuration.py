@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -123,12 +125,33 @@ class LaunchConfiguration(LaunchOptions):
             raise refuse("A310", f"profile must be True or False, not {self.profile!r}")
         object.__setattr__(self, "clusters", None if self.only is None else frozenset(map(self._cluster_of, self.only)))
 
+    @cached_property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return prod(self.block)
+
+    @cached_property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster."""
+        return prod(self.cluster)
+
+    @cached_property
+    def grid_of_clusters(self) -> Dim3:
+        """Clusters in x, y, z."""
+        x, y, z = (-(-g // c) for g, c in zip(self.grid, self.cluster, strict=True))
+        return x, y, z
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The indices of the clusters to run, in the order in which they start."""
+        return range(prod(self.grid_of_clusters)) if self.clusters is None else sorted(self.clusters)
+
     def _cluster_of(self, cta: tuple[int, ...]) -> int:
         """The index of the cluster that holds a CTA."""
         x, y, z = (*cta, 0, 0)[:3]
         if not (0 <= x < self.grid[0] and 0 <= y < self.grid[1] and 0 <= z < self.grid[2]):
             raise refuse("A310", f"only names CTA {(x, y, z)}, but the grid is {self.grid}")
-        across, down, _ = (-(-g // c) for g, c in zip(self.grid, self.cluster, strict=True))
+        across, down, _ = self.grid_of_clusters
         width, height, depth = self.cluster
         return x // width + across * (y // height + down * (z // depth))
 

@@ -28,8 +28,8 @@ class OperandLine:
     inputs : for each element along k the elements of array arguments on which it depends; none for a constant and for zero fill
     mixed : the arrays on several elements of which some of them depend
     writers : who wrote the bytes in shared memory, the registers or the cells of tensor memory from which the product has read it; behind a
-        load from shared memory stands who wrote the bytes there
-    beside : by ``"scale factors"`` and ``"sparsity metadata"`` who wrote those of the line in tensor memory
+        load from shared memory stands who wrote the bytes there, behind a store to tensor memory who wrote its registers
+    beside : by ``"scale factors"`` and ``"sparsity metadata"`` who wrote those of the line in tensor memory or registers
     """
 
     line: int

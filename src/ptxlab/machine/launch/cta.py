@@ -75,7 +75,7 @@ class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
     __slots__ = (
-        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "owned", "rank", "shared",
+        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "rank", "shared",
         "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
     )  # fmt: skip
 
@@ -101,7 +101,6 @@ class CtaState:
         self.shared_address = address_of(shared)
         self.tokens = shared.data.cast("Q")
         self.tensor = tensor
-        self.owned = tensor.owned(self)
         self.threads = launch.threads
         self.live_threads = launch.threads
         self.exited = False

@@ -46,7 +46,8 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     checks = options.checks
     program, executable = kernel.variant(options.contract, "race" in checks, options.tracked, "operands" in checks, options.profile)
     trace = tracing(options.trace)
-    shared_bytes(program, options.shared_bytes)
+    facts = facts_of(program, executable)
+    facts.of(shared_bytes, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)
     values = list(args)
     alone = options.outside is None and device.memory.chooses_addresses
@@ -59,8 +60,8 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     completed = False
     try:
         device.launches += 1
-        roots = roots_of(arguments.packed, addresses)
-        confirms = options.confirms and not facts_of(program, executable).of(only_computes)
+        confirms = options.confirms and not facts.of(only_computes)
+        roots = roots_of(arguments.packed, addresses) if confirms or options.keep_inputs else b""
         size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
         again = confirms and (options.keep_inputs or size <= _MOST_KEPT)
         replay_of = partial(Replay.of, kernel, options, device, values, arguments, addresses)

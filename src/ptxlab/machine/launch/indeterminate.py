@@ -66,7 +66,7 @@ class Observations:
 
     Attributes
     ----------
-    address : of the function that compiled code calls (`Word.OBSERVE`)
+    address : of the function that compiled code calls (`Word.OBSERVE`); 0 if it follows no undefined bits
     kept : whether undefined bits have been stored where this launch or a later one may read them again
     followed : whether a second run follows undefined bits of memory, and device memory keeps them
     seen : the origins of which there is a finding
@@ -77,8 +77,8 @@ class Observations:
         self.seen: set[int] = set()
         self.kept = self.followed = False
         self._raised: BaseException | None = None
-        self._callback = _OBSERVE(self._called)
-        self.address = callback_address(self._callback)
+        self._callback = _OBSERVE(self._called) if launch.facts.tracked else None
+        self.address = 0 if self._callback is None else callback_address(self._callback)
 
     def finish(self) -> None:
         """Raise what was raised while compiled code ran, which cannot pass it on."""

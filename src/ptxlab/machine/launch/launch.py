@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from math import prod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
-from ptxlab.machine.warp.pending_registers import early_uses
+from ptxlab.machine.warp.pending_registers import early_uses, lends_registers
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 from ptxlab.machine.workers.accesses import AccessObserver
 from ptxlab.machine.workers.processes import run_clusters
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
+    from ptxlab.machine.warp.frame import Frame
     from ptxlab.machine.workers.worker import Part, Worker
     from ptxlab.ptx import Module
 
@@ -70,7 +71,7 @@ class Launch:
         self.policy = options.policy
         self.model = options.model
         self.facts = facts = facts_of(program, executable)
-        self.early_results = options.policy == "eager" and bool(facts.each_of(early_uses))
+        self.early_results = options.policy == "eager" and facts.of(lends_registers) and bool(facts.each_of(early_uses))
         self.target = device.target or module.target
         self.deferred = options.policy != "eager"
         self.pending_capacity = _PENDING_ROWS
@@ -79,13 +80,13 @@ class Launch:
         self.printed: list[str] = []
         self.print = self.printed.append
         self.registers = options.registers
-        self.threads = prod(options.block)
+        self.threads = options.threads
         self.warps_per_cta = -(-self.threads // 32)
-        self.cluster_size = prod(options.cluster)
-        self.shared_bytes = shared_bytes(program, options.shared_bytes)
+        self.cluster_size = options.cluster_size
+        self.shared_bytes = facts.of(shared_bytes, options.shared_bytes)
         self.ctas_per_sm = device.ctas_per_sm or CTAS_PER_SM
-        self.grid_of_clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
-        self._order = range(prod(self.grid_of_clusters)) if options.clusters is None else sorted(options.clusters)
+        self.grid_of_clusters = options.grid_of_clusters
+        self._order = options.order
         self._next = 0
         self._begun = False
         self._clusters = self._stop = len(self._order)
@@ -106,6 +107,7 @@ class Launch:
         self.allocations = device.memory.rows
         if journal is not None:
             self.allocations, journal.resized = journal.rows, self._count_allocations
+        self._globals = addresses
         self.symbol_addresses = self._addresses(addresses)
         self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64) if program.symbols else _NO_SYMBOLS
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
@@ -132,9 +134,8 @@ class Launch:
         self._template = executable.template
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
-        self._frames: list[NDArray[np.uint8]] = []
+        self._frames: list[Frame] = []
         self._shared: list[NDArray[np.uint8]] = []
-        self.roots = roots_of(parameters, addresses)
         self.worker: Worker | None = None
         """In a worker process: what this is."""
         self.workers, self.why_alone = 1, ""
@@ -142,10 +143,13 @@ class Launch:
 
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
         """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
-        p = self.program
-        found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
-        found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
-        return found | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
+        own = self.facts.of(_own_addresses)
+        return own | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
+
+    @cached_property
+    def roots(self) -> bytes:
+        """The bytes that hold the addresses with which the kernel begins."""
+        return roots_of(self.parameter_bytes.tobytes(), self._globals)
 
     @property
     def allocation_count(self) -> int:
@@ -302,10 +306,10 @@ class Launch:
         for index in range(self.warps_per_cta):
             left = self.threads - 32 * index
             mask = ALL_LANES if left >= 32 else (1 << left) - 1
-            frame = self._frames.pop() if self._frames else aligned_bytes(len(self._template), 64)
-            frame[:] = self._template
-            self._contents.fill_registers(frame)
-            fill_specials(self, table, index, frame)
+            frame = self._frames.pop() if self._frames else self.facts.frame()
+            frame.begin(self._template, cta.words)
+            self._contents.fill_registers(frame.data)
+            fill_specials(self, table, index, frame.data)
             warp = Warp(self, cta, index, mask, frame)
             cta.warps.append(warp)
             self.scheduler.enqueue(warp)
@@ -318,7 +322,7 @@ class Launch:
         cta.live_threads -= gone
         cta.group.live_threads -= gone
         warp.words[int(Word.LIVE)] = warp.live
-        for _, barrier in sorted(cta.named.items()):
+        for _, barrier in sorted(cta.named.items()) if cta.named else ():
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()
         cta.group.barrier.check(cta.group.live_threads)
@@ -337,7 +341,7 @@ class Launch:
         if self.observer is not None:
             self.observer.ended(cta)
         for warp in cta.warps:
-            self._frames.append(warp.release())
+            self._frames.append(warp.frame)
         cta.warps = []
         self.reports.cta_ended(cta)
         if all(other.exited for other in cta.group.ctas):
@@ -429,6 +433,7 @@ class Launch:
 
     def forget(self) -> None:
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
+        self.facts.frames.extend(self._frames)
         for each in (self.observations, self):
             vars(each).clear()
 
@@ -437,6 +442,13 @@ class Launch:
         self.observations.finish()
         if self.additions is not None:
             self.additions.report()
+
+
+def _own_addresses(program: Program) -> dict[tuple[str, str], int]:
+    """The addresses of the variables and parameters that belong to a CTA or a thread, in their state spaces."""
+    found = {("shared", name): 0 for name in program.shared.variables}
+    found |= {("param", parameter.name): 0 for parameter in program.parameters}
+    return found | {("local", name): 0 for name in program.local_variables}
 
 
 def roots_of(parameters: bytes, globals_: dict[str, int]) -> bytes:

@@ -89,7 +89,7 @@ class MmaRecord:
     facts : descriptors and addresses, each with its fields
     d_place : where element (0, 0) of D is
     writers : by ``"a"``, ``"b"``, ``"scale_a"``, ``"scale_b"`` and ``"metadata"`` who wrote the elements of A and of B, and the scale
-        factors and sparsity metadata in tensor memory, each instruction once for each warp; empty unless asked for
+        factors and sparsity metadata in tensor memory or registers, each instruction once for each warp; empty unless asked for
 
     Examples
     --------

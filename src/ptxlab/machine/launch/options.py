@@ -235,17 +235,22 @@ class LaunchOptions:
         """The names of the selected checks."""
         return selected_checks(self.check)
 
+    @cached_property
+    def letters(self) -> frozenset[str]:
+        """The letters of the codes that the selected checks report."""
+        return frozenset(CHECKS[name] for name in self.checks)
+
     @property
     def processes(self) -> int:
         """How many processes run clusters at most."""
         return processors() if isinstance(self.workers, str) else self.workers
 
-    @property
+    @cached_property
     def tracked(self) -> bool:
         """Whether undefined bits of registers are followed."""
         return self.undefined == "report" and "register" in self.checks
 
-    @property
+    @cached_property
     def confirms(self) -> bool:
         """Whether findings that hold only if a value is used are tested by a second run."""
         return self.undefined == "report" and "race" in self.checks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -11,6 +12,7 @@ from ptxlab.isa.context import Wait
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
+from ptxlab.machine.warp.frame import Frame
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -30,6 +32,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+_MOST_FRAMES = 8
+"""Launches keep so many frames for the next launch."""
+
 
 class ProgramFacts:
     """Tables by register or by instruction, and results of functions of the program.
@@ -40,6 +45,8 @@ class ProgramFacts:
     specials : name, frame offset and bits of the special registers in the frame
     handlers : by instruction, the function of a service
     together : by instruction, whether it is a service that all lanes execute together
+    frames : of warps that have ended, for the next launch
+    tracked : whether the program follows undefined bits
     executed : whether a launch of the program has run to its end
     """
 
@@ -52,8 +59,17 @@ class ProgramFacts:
         self.specials = [(r.special, r.offset, r.bits) for r in registers if r.special and r.offset >= 0]
         self.handlers = [self._handler(op) for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
+        self.frames: deque[Frame] = deque(maxlen=_MOST_FRAMES)
         self._found: dict[Hashable, Any] = {}
+        self.tracked = program.tracked
         self.executed = False
+
+    def frame(self) -> Frame:
+        """The registers and the context for a warp."""
+        try:
+            return self.frames.pop()
+        except IndexError:
+            return Frame(self.program.frame_bytes)
 
     def of(self, find: Callable[..., T], *given: Hashable) -> T:
         """``find(program, *given)``, which depends on nothing else."""

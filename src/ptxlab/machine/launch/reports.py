@@ -17,11 +17,11 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import fitting_shapes, freed, leaks
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.indeterminate import described
-from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_relevant
 from ptxlab.machine.warp.pending_registers import (
     Early,
     early_uses,
+    lends_registers,
     never_awaited_loads,
     overwritten_sources,
     unawaited_loads,
@@ -70,7 +70,7 @@ class Reports:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._letters = frozenset(CHECKS[name] for name in launch.options.checks)
+        self._letters = launch.options.letters
         self._found: dict[tuple[str, int, int], Diagnostic] = {}
         self._times: dict[tuple[str, int, int], int] = {}
         self.in_flight: dict[tuple[str, int], frozenset[int]] = {}
@@ -88,6 +88,8 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
+        if not self._found:
+            return ()
         left_out = self._consequences() | self.retracted
         found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items() if key not in left_out]
         return tuple(
@@ -197,6 +199,8 @@ class Reports:
 
     def early_uses(self) -> None:
         """Report registers that are used while an asynchronous operation may work on them: once for what is in flight at one time."""
+        if not self._launch.facts.of(lends_registers):
+            return
         names = self._launch.program.registers
         letter = self._launch.model == "spec"
         wait = "execute wgmma.commit_group and wgmma.wait_group before"

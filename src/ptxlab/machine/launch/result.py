@@ -189,12 +189,12 @@ class Stats:
     @classmethod
     def of(cls, launch: Launch, started: float) -> Stats:
         """Those of a launch that started at a time of `time.perf_counter`."""
-        services: Counter[str] = Counter()
+        services: dict[str, int] = {}
         for op, count in zip(launch.program.ops, launch.scheduler.services, strict=True):
             if count:
-                services[op.opcode] += count
+                services[op.opcode] = services.get(op.opcode, 0) + count
         seconds = time.perf_counter() - started
-        return cls(launch.scheduler.instructions, dict(services), launch.done_ctas, seconds, launch.workers, launch.why_alone)
+        return cls(launch.scheduler.instructions, services, launch.done_ctas, seconds, launch.workers, launch.why_alone)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -105,7 +105,7 @@ class TensorMemory:
 
     def release(self, owner: Hashable) -> None:
         """Free all allocations of ``owner`` and remove it (its CTA has exited)."""
-        for start, _ in self.allocations_of(owner):
+        for start, _ in self.allocations_of(owner) if self._allocations else ():
             self._free(start)
         self._owned.pop(owner, None)
 

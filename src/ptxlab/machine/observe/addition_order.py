@@ -37,9 +37,13 @@ def _adds(program: Program, op: Op) -> bool:
     return isinstance(op.effects, Asynchronous) and op.effects.adds_floats
 
 
+def _additions(program: Program) -> list[Op]:
+    return [op for op in program.ops if _adds(program, op)]
+
+
 def additions_for(launch: Launch) -> Additions | None:
     """The notes of a launch, if it is to be checked and adds floats at all."""
-    found = [op for op in launch.program.ops if _adds(launch.program, op)]
+    found = launch.facts.of(_additions)
     return Additions(launch, found) if found and "memory" in launch.options.checks else None
 
 

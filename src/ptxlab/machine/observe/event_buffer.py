@@ -33,6 +33,7 @@ class EventBuffer:
     rows : uint64[row, word]
     saved : what the store that wants to be noted has overwritten, while a full buffer is drained
     address : of the rows, in host memory
+    heads : the words of all rows, one after the other
     """
 
     def __init__(self, launch: Launch, full: Callable[[Warp], None]) -> None:
@@ -40,6 +41,7 @@ class EventBuffer:
         self.saved: NDArray[np.uint8] = np.zeros(SAVED_BYTES, np.uint8)
         self.address = int(self.rows.ctypes.data)
         self._saved_address = int(self.saved.ctypes.data)
+        self.heads = self.rows.reshape(-1).data.cast("B").cast("Q")
         self._launch = launch
         self._full = full
         overflow = self._overflow()
@@ -66,6 +68,15 @@ class EventBuffer:
             error, self._raised = self._raised, None
             raise error
         return count
+
+    def append(self, warp: Warp, head: int) -> None:
+        """Add a row, of which only the head counts, to those that a warp has left."""
+        words = warp.words
+        if words[_COUNT] == CAPACITY:
+            self._full(warp)
+        count = words[_COUNT]
+        self.heads[count * ROW_WORDS] = head
+        words[_COUNT] = count + 1
 
     def _overflow(self) -> Generator[None, int]:
         """Drain a full buffer each time that compiled code sends its context.

@@ -16,6 +16,8 @@ from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
+    from ptxlab._observers import Provider
+    from ptxlab.engine.program import Program
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import MatrixOperand, Product
     from ptxlab.machine.launch.cta import CtaState
@@ -72,6 +74,10 @@ class Observer:
 
     def drain(self, warp: Warp) -> None:
         """Compiled code has returned; the observer reads the rows that it recorded."""
+
+    def defers(self, op: Op) -> bool:
+        """Whether the rows recorded before this service instruction may be drained after it, with those that the warp records next."""
+        return False
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
@@ -140,13 +146,17 @@ class Observer:
         return ()
 
 
+_ANSWERS = frozenset(("advice", "defers", "finished", "open_findings", "retire_hook", "unsettled", "uses"))
+"""What an observer is asked, which is no event."""
+
+
 class _Together(Observer):
     """An observer that forwards each event to several observers."""
 
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("advice", "finished", "open_findings", "retire_hook", "unsettled", "uses"):
+            if not name.startswith("_") and name not in _ANSWERS:
                 calls = [call for observer in observers if (call := overridden_hook(observer, name)) is not None]
                 if calls:
                     setattr(self, name, calls[0] if len(calls) == 1 else _each(calls))
@@ -154,6 +164,9 @@ class _Together(Observer):
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
         return hooks[0] if len(hooks) == 1 else _each(hooks) if hooks else None
+
+    def defers(self, op: Op) -> bool:
+        return all(observer.defers(op) for observer in self._observers if overridden_hook(observer, "drain") is not None)
 
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")
@@ -197,11 +210,11 @@ class Tracing(ABC):
 
 def tracing(trace: Any) -> Tracing | None:
     """The trace that the argument ``trace`` of a launch names."""
+    if trace is None or isinstance(trace, Tracing):
+        return trace
     if isinstance(trace, str | os.PathLike):
         opened: Tracing = TRACE[0](trace)
         return opened
-    if trace is None or isinstance(trace, Tracing):
-        return trace
     raise refuse("A310", f"trace must be a path or a ptxlab.Trace, not {trace!r}")
 
 
@@ -225,10 +238,15 @@ def warm_observers() -> None:
         provider().warm()
 
 
+def _concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]:
+    """What observes launches of a program with these checks."""
+    asked = (provider() for name, provider in PROVIDERS.items() if name in checks)
+    return tuple(provider for provider in asked if provider.concerns(program))
+
+
 def observer_for(launch: Launch, trace: Tracing | None, *others: Observer | None) -> Observer | None:
     """The observer that the checks of a launch and its trace need, with others, if any."""
-    asked = [provider for name, provider in PROVIDERS.items() if name in launch.options.checks]
-    found: list[Observer] = [observer for provider in asked if (observer := provider().observe(launch)) is not None]
+    found: list[Observer] = [provider.observe(launch) for provider in launch.facts.of(_concerned, launch.options.checks)]
     if trace is not None:
         found.append(trace.observe(launch))
     found += [observer for observer in others if observer is not None]

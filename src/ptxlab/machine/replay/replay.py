@@ -45,6 +45,11 @@ class Placed:
     strides: tuple[int, ...]
     host: Array | None = field(default=None, compare=False, repr=False)
 
+    @classmethod
+    def of(cls, name: str, array: Array, address: int | None = None) -> Placed:
+        """An array of the host; it lies at its own address, if no other one is given."""
+        return cls(name, address_of(array) if address is None else address, array.shape, array.dtype, array.strides, array)
+
     def view(self, memory: DeviceMemory) -> Array:
         """The array as it lies in device memory."""
         if 0 in self.shape:
@@ -63,8 +68,7 @@ class Placed:
     def part(self, array: Array) -> Placed:
         """A host array that begins inside this one, under this one's name."""
         assert self.host is not None
-        address = self.address + address_of(array) - address_of(self.host)
-        return Placed(self.name, address, array.shape, array.dtype, array.strides, array)
+        return Placed.of(self.name, array, self.address + address_of(array) - address_of(self.host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,7 @@ class Replay:
         allocation = self.memory.find(address_of(host)) if address_of(host) < GLOBAL_BASE else None
         if allocation is None or array_extent(host)[1] > allocation.base + allocation.size:
             return None
-        return Placed(allocation.name, address_of(host), host.shape, host.dtype, host.strides, host)
+        return Placed.of(allocation.name, host)
 
     def placed(self, array: Any) -> Placed:
         """The array argument that a name, a host array, a part of one, or a device buffer means."""
@@ -215,7 +219,7 @@ def placed_arguments(names: Iterable[str], values: Iterable[Any], arguments: Arg
         base = getattr(value, "base", None)
         if i in arguments.arrays:
             array = arguments.arrays[i]
-            yield Placed(name, arguments.address_of(array), array.shape, array.dtype, array.strides, array)
+            yield Placed.of(name, array, arguments.address_of(array))
         elif isinstance(value, Buffer) or isinstance(base, Buffer):
             yield placed_buffer(name, value if isinstance(value, Buffer) else base)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.isa.context import Misuse
+from ptxlab.isa.context import Misuse, Wait
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -121,7 +121,7 @@ class MbarrierState(_Barrier):
         self._completed()
 
     def completed(self, parity: int) -> bool:
-        """Return whether the phase of this parity has completed."""
+        """Return whether the phase of this parity (its lowest bit) has completed."""
         return (self.phase ^ parity) & 1 == 1
 
     def passed(self, state: int) -> bool:
@@ -157,10 +157,13 @@ class NamedBarrier(_Barrier):
     generation: int = 0
     accumulator: list[int] = field(default_factory=list)
     result: dict[int, list[int]] = field(default_factory=dict)
+    wait: Wait | None = None
+    """What the warps that have arrived wait for, in this generation."""
 
     def arrive(self, threads: int, needed: int, stated: int | None) -> bool:
         """Count arrivals and return whether they complete the barrier; ``stated`` is the thread count that the instruction names."""
-        if not self.arrived:
+        arrived = self.arrived
+        if not arrived:
             self.expected = stated
         elif self.expected != stated:
             raise Misuse(
@@ -168,17 +171,17 @@ class NamedBarrier(_Barrier):
                 f"barrier {self.id} is awaited by {_threads(self.expected)} and by {_threads(stated)} in the same phase",
                 fix="give the same thread count in all bar instructions for one barrier",
             )
-        self.arrived += threads
+        arrived = self.arrived = arrived + threads
         launch = self.launch
         launch.barrier_arrivals += 1
-        if self.arrived > needed:
-            raise Misuse("B510", f"{self.arrived} threads arrive at barrier {self.id}, which expects {needed}")
+        if arrived > needed:
+            raise Misuse("B510", f"{arrived} threads arrive at barrier {self.id}, which expects {needed}")
         if launch.observer is not None:
             launch.observer.arrived(self)
-        complete = self.arrived == needed
-        if complete:
-            self.release()
-        return complete
+        if arrived < needed:
+            return False
+        self.release()
+        return True
 
     def release(self) -> None:
         """Complete the barrier and make it ready for its next use."""
@@ -187,6 +190,7 @@ class NamedBarrier(_Barrier):
             self.result[self.generation] = self.accumulator
             self.accumulator = []
         self.generation += 1
+        self.wait = None
         self._completed()
 
     def state(self) -> tuple[object, ...]:

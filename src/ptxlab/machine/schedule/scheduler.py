@@ -8,6 +8,7 @@ after a smaller one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ptxlab.engine.context import Context, Status, Word
@@ -51,22 +52,28 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
-        self._retire_hooks = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        observer, ops = launch.observer, launch.program.ops
+        self._retire_hooks = [None] * len(ops) if observer is None else [observer.retire_hook(op) for op in ops]
+        self._deferred = [False] * len(ops) if observer is None else [observer.defers(op) for op in ops]
+        """Of each instruction whether the rows recorded before it may be drained after it."""
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
+        self._on_issued = overridden_hook(launch.observer, "issued")
         self._on_performing = overridden_hook(launch.observer, "performing")
+        self._on_performed = overridden_hook(launch.observer, "performed")
         self.rounds = 0
-        self.services = [0] * len(launch.program.ops)
+        self.services = [0] * len(ops)
         self._run_state = (
             launch,
             execute,
-            launch.program.ops,
+            ops,
             launch.handlers,
             launch.together,
             self.services,
             self._retire_hooks,
-            launch.observer,
+            self._deferred,
+            observer,
             self._on_running,
             self._on_stopped,
         )
@@ -79,9 +86,12 @@ class Scheduler:
         self._turns = self._slices = self._needed = 0
         self._spent: set[Warp] = set()
         self._seen = self._barrier_arrivals = -1
-        self._watch = Watch(launch)
         self.outside = launch.options.outside
         self._eager = launch.policy == "eager"
+
+    @cached_property
+    def _watch(self) -> Watch:
+        return Watch(self.launch)
 
     @property
     def ready(self) -> list[Warp]:
@@ -117,11 +127,14 @@ class Scheduler:
     def _still_waiting(self, groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
         """Continue the groups whose wait is over and return the others."""
         still = []
+        asked, over = None, False
         for group in groups:
             wait = group.wait
             if wait is None:
                 continue
-            if wait.ready():
+            if wait is not asked:
+                asked, over = wait, wait.ready()
+            if over:
                 self._resume(group, wait)
             else:
                 still.append(group)
@@ -134,15 +147,15 @@ class Scheduler:
         group.state = RUN
         warp = group.warp
         if wait.retry:
-            group.again = group.retried = True
+            group.again = True
+            group.retried = wait
         else:
             retire_hook = self._retire_hooks[group.op]
             if retire_hook is not None:
                 running, warp.mask = warp.mask, group.active
                 retire_hook(warp, self.launch.program.ops[group.op])
                 warp.mask = running
-        if not warp.queued:
-            self.enqueue(warp)
+        self.enqueue(warp)
 
     def _poll(self, clusters: Iterable[Cluster]) -> bool:
         """Test the waits of clusters that have no list of waiters; return whether one is over."""
@@ -161,8 +174,8 @@ class Scheduler:
 
     def issue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
-        if self.observer is not None:
-            self.observer.issued(operation)
+        if self._on_issued is not None:
+            self._on_issued(operation)
         if self._eager:
             operation.done = True
             self._carry_out(operation)
@@ -198,8 +211,8 @@ class Scheduler:
         if self._on_performing is not None:
             self._on_performing(operation)
         operation.perform()
-        if self.observer is not None:
-            self.observer.performed(operation)
+        if self._on_performed is not None:
+            self._on_performed(operation)
         self.performing = None
         self.launch.progress += 1
 
@@ -221,7 +234,7 @@ class Scheduler:
     def finish_operations(self, cta: CtaState) -> None:
         """Perform the pending operations of a CTA that exits."""
         queue = cta.group.queue
-        while any(o.cta is cta for o in queue.pending):
+        while queue.pending and any(o.cta is cta for o in queue.pending):
             self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
 
     # --------------------------------------------------------------------------------------------------------- main loop
@@ -265,6 +278,9 @@ class Scheduler:
                     self._slice_used_up(warp)
                 if self.instructions > self.budget and not self._wait_outside(0):
                     self.launch.reports.over_budget()
+            elif not self.launch.resident and not queue.pending:
+                if not (queues.drop(queue) or self.launch.start_cluster()):
+                    return
             elif not (self._poll(queue.clusters) or self.perform_one(queue) or queues.drop(queue) or self._start_or_expire()):
                 if not self.launch.resident:
                     return
@@ -353,7 +369,7 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
+        launch, execute, ops, handlers, together, services, retire_hooks, deferred, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
         fuel = warp.fuel or SLICE
@@ -383,10 +399,11 @@ class Scheduler:
                     again = group.again = False
                     index, active = group.op, group.active
                     warp.retried, warp.expired = group.retried, group.expired
-                    group.retried = group.expired = False
+                    group.retried = None
+                    group.expired = False
                 else:
                     status = execute(context)
-                    if observer is not None and words[_EVENTS]:
+                    if observer is not None and words[_EVENTS] and not (status == _SERVICE and deferred[words[_INFO]]):
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]
@@ -412,7 +429,8 @@ class Scheduler:
                 services[index] += 1
                 wait = handlers[index](warp)
                 if resumed:
-                    warp.expired = warp.retried = False
+                    warp.expired = False
+                    warp.retried = None
                 if wait is not None:
                     group.state = WAIT
                     group.wait = wait

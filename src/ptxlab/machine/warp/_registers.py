@@ -15,6 +15,7 @@ from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, U
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.frame import Frame
 
 __all__ = ["ALL_LANES", "Registers", "lanes_of"]
 
@@ -48,13 +49,13 @@ class Registers:
 
     __slots__ = (
         "_arrays",
-        "_frame",
         "_names",
         "_offsets",
         "_rank_bits",
         "_shadows",
         "_views",
         "_widths",
+        "frame",
         "launch",
         "mask",
         "op",
@@ -63,15 +64,13 @@ class Registers:
 
     op: Op
 
-    def __init__(self, launch: Launch, rank_bits: int, frame: NDArray[np.uint8]) -> None:
+    def __init__(self, launch: Launch, rank_bits: int, frame: Frame) -> None:
         self.launch = launch
         self.mask = 0
-        self._frame = frame
-        self._arrays = (frame, frame.view(np.uint16), frame.view(np.uint32), frame.view(np.uint64))
-        words = self._arrays[2]
-        self.rows = words[: len(words) & ~31].reshape(-1, 32)
-        raw = frame.data
-        self._views = (raw, raw.cast("H"), raw.cast("I"), raw.cast("Q"), _row(0), _row(rank_bits))
+        self.frame = frame
+        self._arrays = frame.arrays
+        self.rows = frame.rows
+        self._views = (*frame.views, _row(0), _row(rank_bits))
         self._offsets = launch.register_offsets
         self._shadows = launch.register_shadows
         self._widths = launch.register_widths
@@ -293,8 +292,7 @@ class Registers:
         value: int = view[(at >> shift) + lane]
         if mask == ALL_LANES:
             size = width >> 3
-            raw = self._views[0]
-            if raw[at : at + 32 * size].tobytes() != raw[at : at + size].tobytes() * 32:
+            if self._views[0][at : at + 32 * size].tobytes() != value.to_bytes(size, "little") * 32:
                 return None
         elif mask & (mask - 1):
             start = at >> shift
@@ -396,13 +394,13 @@ class Registers:
     def common_address(self, operand: Resolved | int) -> int | None:
         """Base plus offset of a bracketed operand if it is the same in all executing lanes, else None."""
         operand = self.op.operands[operand] if isinstance(operand, int) else operand
-        if isinstance(operand, Addr):
-            base = operand.base
-            if type(base) is Reg:
-                found = self.common(base, 64)
-                return found if found is None or not operand.offset else found + operand.offset & _LIMITS[64]
-            return self._lane_address(operand, 0)
-        return self.common(operand, 64)
+        if type(operand) is not Addr:
+            return self.common(operand, 64)
+        base = operand.base
+        if isinstance(base, Reg):
+            found = self.common(base, 64)
+            return found if found is None or not operand.offset else found + operand.offset & _LIMITS[64]
+        return (operand.offset if base is None else self.symbol(base) + operand.offset) & _LIMITS[64]
 
     def write(self, operand: Resolved | int, values: NDArray[Any] | int, bits: int = 32) -> None:
         """Write a destination register in the executing lanes."""

@@ -210,6 +210,11 @@ def _unfenced(program: Program, constants: bool) -> Iterator[Early]:
 # ------------------------------------------------------------------------------------------------------------- tcgen05.ld
 
 
+def lends_registers(program: Program) -> bool:
+    """Whether an instruction works on registers after it has been issued: none has early uses else."""
+    return any(op.row.updates or _is_load(op) for op in program.ops)
+
+
 def _is_load(op: Op) -> bool:
     return isinstance(op.effects, TensorTransfer) and not op.effects.write
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import Context, Word
+from ptxlab.engine.context import WORDS, Word
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.frame import Frame
 
 __all__ = [
     "ALL_LANES",
@@ -51,9 +52,9 @@ _NO_BYTES = np.zeros(0, np.uint8)
 
 def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     """The context's words that are the same in all warps of a CTA."""
-    made = Context().words
+    made = np.zeros(WORDS, np.uint64)
     words = made.data.cast("B").cast("q")
-    words[_AT.SHARED] = address_of(cta.shared)
+    words[_AT.SHARED] = cta.shared_address
     words[_AT.SHARED_SIZE] = len(cta.shared)
     words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
     words[_AT.CLUSTER] = address_of(cta.group.table)
@@ -64,8 +65,9 @@ def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     words[_AT.ALLOCATION_COUNT] = launch.allocation_count
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
-    words[_AT.TENSOR] = cta.tensor_address if launch.uses_tensor_memory else 0
-    words[_AT.TENSOR_OWNED] = address_of(cta.owned)
+    if launch.uses_tensor_memory:
+        words[_AT.TENSOR] = cta.tensor_address
+        words[_AT.TENSOR_OWNED] = address_of(cta.tensor.owned(cta))
     return made
 
 
@@ -88,7 +90,7 @@ class ConvergedLanes:
     active: int = 0
     again: bool = False
     expired: bool = False
-    retried: bool = False
+    retried: Wait | None = None
 
     @property
     def instruction(self) -> Op:
@@ -124,7 +126,7 @@ class Warp(Registers):
 
     q: Qualifiers
 
-    def __init__(self, launch: Launch, cta: CtaState, index: int, mask: int, frame: NDArray[np.uint8]) -> None:
+    def __init__(self, launch: Launch, cta: CtaState, index: int, mask: int, frame: Frame) -> None:
         super().__init__(launch, cta.rank << SHARED_RANK_SHIFT, frame)
         self.machine = launch
         self.cta = cta
@@ -135,20 +137,17 @@ class Warp(Registers):
         self.converged = [ConvergedLanes(self, 0, mask)]
         self.queued = False
         self.spun = False
-        self.expired = self.retried = False
+        self.expired = False
+        self.retried: Wait | None = None
         self.slice = self.fuel = 0
         self.progress = -1
         self.local: NDArray[np.uint8] | None = None
         self.state: dict[Hashable, Any] = {}
-        self.context = Context()
-        self.words = self.context.words.data.cast("B").cast("q")
-        self.context.keep.append(frame)
+        self.context, self.words = frame.context, frame.words
         self._fill_context()
 
     def _fill_context(self) -> None:
         words, launch = self.words, self.launch
-        self.context.words[:] = self.cta.words
-        words[_AT.FRAME] = address_of(self._frame)
         words[_AT.QUADRANT] = self.warp_id % 4
         words[_AT.OWN_LANES] = launch.model == "spec"
         words[_AT.LIVE] = self.live
@@ -221,11 +220,8 @@ class Warp(Registers):
     def memory(self) -> bytes:
         """A copy of the registers and the local memory."""
         local = self.local
-        return self._frame.tobytes() if local is None else self._frame.tobytes() + local.tobytes()
-
-    def release(self) -> NDArray[np.uint8]:
-        """Return the register file for reuse; the warp has ended."""
-        return self._frame
+        registers = self.frame.data.tobytes()
+        return registers if local is None else registers + local.tobytes()
 
 
 # ------------------------------------------------------------------------------------------------------ special registers

@@ -23,15 +23,21 @@ GROUPS = 4
 """Vectors that one step of the integer kernel sums at a time."""
 
 
-def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...]) -> native.Library:
-    """Compile the function that ``write`` emits, for vectors with the given number of 32-bit lanes."""
+def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...], quick: bool = False) -> native.Library:
+    """Compile the function that ``write`` emits, for vectors with the given number of 32-bit lanes.
+
+    ``quick``: without optimisation, in a sixth of the time, unless the cache has the optimised code.
+    """
     lanes = native.host().vector_bits // 32
-    return native.compile_or_load(("numerics", lanes, *key), exports, lambda: write(lanes), opt=1)
+    parts = ("numerics", lanes, *key)
+    if quick and native.OBJECTS.read(native.object_key(*parts)) is None:
+        return native.compile_or_load((*parts, "quick"), exports, lambda: write(lanes), opt=0)
+    return native.compile_or_load(parts, exports, lambda: write(lanes), opt=1)
 
 
 @cache
-def _preparers(fmt: str, wide: bool) -> native.Library:
-    return _compile(("prepare", fmt, wide), lambda _: prepare_ir(FORMATS[fmt], wide), ("prepare_a", "prepare_b"))
+def _preparers(fmt: str, wide: bool, quick: bool = False) -> native.Library:
+    return _compile(("prepare", fmt, wide), lambda _: prepare_ir(FORMATS[fmt], wide), ("prepare_a", "prepare_b"), quick)
 
 
 @cache
@@ -41,9 +47,9 @@ def preparer(fmt: str, wide: bool, role: str) -> Any:
     return _preparers(fmt, wide).function(f"prepare_{role}", None, *arguments)
 
 
-def preparer_address(fmt: str, wide: bool, role: str) -> int:
-    """The host address of the function that `preparer` returns."""
-    return _preparers(fmt, wide).address(f"prepare_{role}")
+def preparer_address(fmt: str, wide: bool, role: str, quick: bool) -> int:
+    """The host address of the function that `preparer` returns; ``quick``: it need not be optimised."""
+    return _preparers(fmt, wide, quick).address(f"prepare_{role}")
 
 
 @cache
@@ -64,7 +70,7 @@ def _key(step: Step, wide: bool) -> tuple[object, ...]:
 
 
 @cache
-def _multiplier(step: Step, wide: bool) -> native.Library:
+def _multiplier(step: Step, wide: bool, quick: bool = False) -> native.Library:
     write: Callable[[int], str]
     if step.group > 1:
         write = partial(group_ir, step)
@@ -72,7 +78,7 @@ def _multiplier(step: Step, wide: bool) -> native.Library:
         write = integer_ir
     else:
         write = partial(fused_ir, step, wide)
-    return _compile(_key(step, wide), write, ("mma",))
+    return _compile(_key(step, wide), write, ("mma",), quick)
 
 
 @cache
@@ -82,9 +88,9 @@ def multiplier(step: Step, wide: bool) -> Any:
     return _multiplier(step, wide).function("mma", None, *arguments)
 
 
-def multiplier_address(step: Step, wide: bool) -> int:
-    """The host address of the function that `multiplier` returns."""
-    return _multiplier(step, wide).address("mma")
+def multiplier_address(step: Step, wide: bool, quick: bool) -> int:
+    """The host address of the function that `multiplier` returns; ``quick``: it need not be optimised."""
+    return _multiplier(step, wide, quick).address("mma")
 
 
 def warmup_parts() -> list[tuple[str, Callable[[], None]]]:

@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
+from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, half_distance
 from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["Apart", "RegisterImage", "element_addresses", "image_of_elements", "order_of_registers", "stands_as_loaded"]
@@ -28,7 +28,7 @@ _SEVERAL = 2
 _SPARSE = 2
 """Elements of k for each one that a sparse A stores."""
 _STORED = (1, 2)
-"""Elements that a sparse A stores of each two or four."""
+"""Elements that a sparse A stores of each two or four; of words always one of two."""
 _LANES_OF_A_ROW = 4
 _ROWS_OF_A_REGISTER = 8
 
@@ -87,7 +87,8 @@ class RegisterImage:
             return True
         a, b = sorted((self, other), key=lambda image: image.columns)
         if _SPARSE * a.columns == b.columns:
-            return any(a.agrees_in(b, size, _SPARSE * size) for size in _STORED)
+            sizes = _STORED[:1] if a.array.itemsize == _WORD else _STORED
+            return any(a.agrees_in(b, size, _SPARSE * size) for size in sizes)
         return a.columns != b.columns or a.agrees_in(b, 1, 1)
 
     def agrees_in(self, other: RegisterImage, size: int, other_size: int) -> bool:
@@ -106,7 +107,7 @@ def element_addresses(words: Addresses, bits: int) -> Addresses:
     words = words[:, :: max(bits // _WORD_BITS, 1)]
     if bits >= _WORD_BITS:
         return np.where(words >> HALVES_SHIFT == 0, words, 0)
-    apart, low = _HALF * ((words >> HALVES_SHIFT) + 1), words & (1 << HALVES_SHIFT) - 1
+    apart, low = half_distance(words), words & (1 << HALVES_SHIFT) - 1
     parts = [low + at % _HALF + at // _HALF * apart for at in range(0, _WORD_BITS // _BYTE, max(bits // _BYTE, 1))]
     found = np.where(words[..., None] > NO_SOURCE, np.stack(parts, axis=-1), words[..., None])
     return found.reshape(len(words), -1)
@@ -202,16 +203,21 @@ def _order(indices: NDArray[np.int64]) -> tuple[int, tuple[int, ...]]:
 
 
 def order_of_registers(words: Addresses, bits: int, array: ArrayPlace, other: RegisterImage | None) -> tuple[int, ...] | None:
-    """Another order of the registers of a lane in which a matrix has an image, of the same k as ``other``; None if there is none."""
+    """Another order of the registers of a lane in which a matrix has an image, of the same k as ``other``; None if there is none.
+
+    Of several one in which rows advance, and of these one that moves the fewest registers.
+    """
     registers = _registers(words, bits)
     if not _SEVERAL <= len(registers) <= 2 * _SEVERAL:
         return None
+    found = []
     for order in list(permutations(range(len(registers))))[1:]:
-        tried = _rows(registers[list(order)], words.shape)
-        image = image_of_elements(element_addresses(tried, bits), array)
+        elements = element_addresses(_rows(registers[list(order)], words.shape), bits)
+        image = image_of_elements(elements, array)
         if isinstance(image, RegisterImage) and image.order and (image.in_order if other is None else image.agrees(other)):
-            return order
-    return None
+            backwards = bool((np.diff(elements, axis=0) < 0).any())
+            found.append((backwards, sum(i != register for i, register in enumerate(order)), order))
+    return min(found)[-1] if found else None
 
 
 def _registers(words: Addresses, bits: int) -> Addresses:

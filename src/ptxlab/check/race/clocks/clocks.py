@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab import native
 from ptxlab.check.model import Component, Row
+from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
 from ptxlab.isa.effects import ProxyFence, Space
 from ptxlab.native import address_of
 
-__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "join_warps_function", "joined"]
+__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined", "make_use"]
 
 Rows: TypeAlias = NDArray[np.uint32]
 
 _FIRST_WIDTH = 64
-_LANES = 16
-"""Clocks that compiled code joins at a time; the width of the rows is a multiple."""
 _MAPS = "tensor maps"
 
 
@@ -44,37 +41,6 @@ def joined(first: Rows | None, second: Rows) -> Rows:
     made = wide.copy()
     join(made, narrow)
     return made
-
-
-def _join_ir() -> str:
-    """``void join(rows, warps, stride, known, count, own, tensor)``: join neighbouring warps, and advance each one's clock.
-
-    ``own`` is the distance of the first warp's own clock from its rows; those of the following warps are one slot further on each.
-    ``tensor`` is the distance from there to the same clock in the row `Row.TENSOR`. Distances are in bytes.
-    """
-    module, clocks = native.Module(), native.vector("i32", _LANES)
-    code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count, i64 own, i64 tensor")
-    with code.loop(code["count"], _LANES, entered=True) as i:
-        latest, first = code.variable(clocks, 0), code["rows"].at(i, "i32")
-        with code.loop(code["warps"], entered=True) as warp:
-            latest.set(latest.get().intrinsic("umax", first.at(warp * code["stride"]).load(clocks)))
-        code["known"].store(latest.get(), i)
-        with code.loop(code["warps"], entered=True) as warp:
-            first.at(warp * code["stride"]).store(latest.get())
-    with code.loop(code["warps"], entered=True) as warp:
-        done = code["rows"].at(code["own"] + warp * (code["stride"] + 4 * len(Component)))
-        clock = done.load("i32") + 1
-        for place in (done, done.at(4), done.at(code["tensor"] + 4)):
-            place.store(clock)
-    return module.text()
-
-
-@cache
-def join_warps_function() -> Any:
-    """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
-    library = native.compile_ir(_join_ir(), ["join"], opt=1)
-    word, pointer = ctypes.c_int64, ctypes.c_void_p
-    return library.function("join", None, pointer, word, word, pointer, word, word, word)
 
 
 @dataclass(slots=True)
@@ -102,6 +68,10 @@ class Use(NamedTuple):
     slot: int
     clock: int
     op: Any
+
+
+make_use: Callable[[tuple[Agent, int, int, Any]], Use] = partial(tuple.__new__, Use)
+"""A `Use` of its fields, without the call of a function in Python: there is one for each wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -164,8 +134,12 @@ class Agent:
     """By scope and cluster: rows that relaxed reads and waits have observed, for the next acquiring fence."""
     foreign: dict[int, Rows] = field(default_factory=dict)
     """By other clusters: what the warp has acquired of them."""
+    pipes: dict[int, Slot] = field(default_factory=dict)
+    """By lane: the slot of its operations on tensor memory."""
     copies: Slot | None = None
     """The slot of cp.async, if the program has any."""
+    commits: int = 0
+    """The commit_groups of cp.async among the rows that are not yet drained."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not have been read: op index and clock. Compiled code holds newer ones (`TransferWord.LOADS`)."""
     transfers: Any = None
@@ -219,6 +193,8 @@ class Clocks:
         """The slots that number changes of tensor maps."""
         self.warps = warps
         self._join_warps = join_warps_function()
+        self._joins: dict[int, CtaJoin] = {}
+        """By rank."""
         for cta in ctas:
             for warp in range(warps):
                 agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
@@ -243,6 +219,7 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
+            self._joins.clear()
         return Slot(number, self.serial << CLUSTER_SHIFT | number)
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -254,16 +231,33 @@ class Clocks:
 
     # --------------------------------------------------------------------------------------------------- release and acquire
 
-    def join_cta(self, rank: int) -> Rows:
-        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned, and `tick` each."""
-        first = self.agents[rank * self.warps]
-        made = np.empty(first.shared.shape, np.uint32)
-        to_tensor = made.itemsize * self.rows.shape[2] * Row.TENSOR
-        own = made.itemsize * first.main.number
-        self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size, own, to_tensor)
-        for agent in self.agents[first.index : first.index + self.warps]:
-            agent.main.clock += 1
+    def join_cta(self, rank: int, into: Rows | None = None) -> Rows:
+        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned, and `tick` each.
+
+        ``into``: rows that nobody reads any more, which may take the maximum.
+        """
+        cta = self._joins.get(rank) or self._join_of(rank)
+        made = cta.known
+        if made is not into:
+            made = cta.known = into if into is not None and into.shape == made.shape else np.empty(made.shape, np.uint32)
+            cta.about[JoinWord.KNOWN] = address_of(made)
+        self._join_warps(cta.address)
+        for slot in cta.slots:
+            slot.clock += 1
         return made
+
+    def _join_of(self, rank: int) -> CtaJoin:
+        first = self.agents[rank * self.warps]
+        size, shared = first.rows.itemsize, first.shared
+        about = np.zeros(JoinWord.END, np.int64)
+        about[JoinWord.ROWS], about[JoinWord.WARPS], about[JoinWord.STRIDE] = first.address, self.warps, first.rows.nbytes
+        about[JoinWord.COUNT], about[JoinWord.OWN] = shared.size, size * first.main.number
+        about[JoinWord.TENSOR] = size * self.rows.shape[2] * Row.TENSOR
+        slots = [agent.main for agent in self.agents[first.index : first.index + self.warps]]
+        known = np.empty(shared.shape, np.uint32)
+        about[JoinWord.KNOWN] = address_of(known)
+        found = self._joins[rank] = CtaJoin(about.data, address_of(about), slots, known)
+        return found
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
@@ -291,7 +285,11 @@ class Clocks:
     def acquire(self, agent: Agent, rows: Rows) -> None:
         """Join what a release of this cluster carried."""
         if not self.spec:
-            join(agent.shared, rows)
+            own = agent.shared
+            if own.shape == rows.shape:
+                np.maximum(own, rows, out=own)
+            else:
+                join(own, rows)
             return
         own = agent.rows
         join(own[: Row.TENSOR], rows[: Row.TENSOR])

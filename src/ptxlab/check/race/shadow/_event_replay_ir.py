@@ -6,6 +6,7 @@ from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race.shadow.shadow_ir import (
     AHEAD,
     CLUSTER_SHIFT,
+    COMMIT,
     HOW_SHIFT,
     OP_WORDS,
     PROXY_FENCES,
@@ -14,10 +15,9 @@ from ptxlab.check.race.shadow.shadow_ir import (
     TRANSFER,
     OpWord,
     StateWord,
-    TransferWord,
     emit_prefetch,
 )
-from ptxlab.check.race.shadow.transfers import COLUMN_BYTES
+from ptxlab.check.race.shadow.transfers import COLUMN_BYTES, TransferWord
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.native.builder import Function, Module, Value
@@ -34,15 +34,16 @@ _DONE, _PYTHON, _SUSPECT = range(3)
 
 
 def emit_drain(module: Module) -> None:
-    """``i64 drain(state, rows, first, count)``: process rows in order; return the index of a row that Python handles, or ``count``.
+    """``i64 drain(state)``: process rows in order (`StateWord.DRAINED`); return the index of a row that Python handles, or ``count``.
 
     If what a row of a transfer accesses is suspect, return ~ its index: it is recorded, and `TensorMemoryAccesses.recorded` follows.
     """
     _accesses(module)
     _transfer(module)
     _wait(module)
-    c = Function(module, "drain", "i64", "ptr state, ptr rows, i64 first, i64 count")
-    state, rows, start, count = c.parameters
+    c = Function(module, "drain", "i64", "ptr state")
+    state = c["state"]
+    rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
     ops = state.pointer(StateWord.OPS)
     with c.loop(count - start) as i:
         index = start + i
@@ -57,9 +58,11 @@ def emit_drain(module: Module) -> None:
         size = copy.select(row.load("i64", 1), size)
         who = (slot << 32) | clock
         with c.when(copy):
-            state.set_word(StateWord.COPIED, 1)
+            state.set_word(StateWord.COPIED, clock)
         with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
             c.call("accesses", "void", state, row, who, op, how & (31 | READS_TOO), size)
+        with c.when((how & COMMIT).ne(0)):
+            state.set_word(StateWord.COPY_CLOCK, state.word(StateWord.COPY_CLOCK) + 1)
         python = c.variable("i64", how & 0x10000)
         with c.when((how & TRANSFER).ne(0)):
             outcome = c.call("transfer", "i64", state, row, op, info)

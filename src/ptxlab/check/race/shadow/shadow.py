@@ -7,7 +7,9 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from math import prod
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from ptxlab import native
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain
 from ptxlab.check.race.shadow.shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
+from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
 from ptxlab.native.builder import Module
 
@@ -31,6 +34,8 @@ _SUSPECTS = 4096
 
 
 _EXPORTS = "drain", "ranges"
+_DRAINED, _DRAINED_AT = Struct("3Q"), 8 * StateWord.DRAINED
+_ACCESSED, _ACCESSED_AT = Struct("6Q"), 8 * StateWord.ACCESSED
 _QUICK_ROWS = 1 << 18
 """Rows that functions without optimisation record before optimised ones are compiled, which takes about as long."""
 _ROWS_OF_ACCESS = 8
@@ -53,9 +58,7 @@ def _request(opt: int) -> tuple[object, ...]:
 def shadow_functions(opt: int = 2) -> tuple[Any, Any]:
     """``drain`` and ``ranges``, compiled or from the cache."""
     library = native.compile_or_load(_request(opt), _EXPORTS, _ir, opt=opt)
-    word, pointer = ctypes.c_int64, ctypes.c_void_p
-    drain = library.function("drain", word, pointer, pointer, word, word)
-    return drain, library.function("ranges", None, pointer, pointer, pointer, word, word, word, word)
+    return library.function("drain", ctypes.c_int64, ctypes.c_void_p), library.function("ranges", None, ctypes.c_void_p)
 
 
 def _ir() -> str:
@@ -115,7 +118,7 @@ class Shadow:
 
     def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
         self._functions = _functions()
-        self.state: NDArray[np.uint64] = np.zeros(StateWord.END, np.uint64)
+        self.state: NDArray[np.uint64] = aligned_bytes(8 * StateWord.END).view(np.uint64)
         self.words = self.state.data.cast("B").cast("q")
         self._keep = ops, rules
         self._suspects: NDArray[np.uint64] = np.empty((_SUSPECTS, SUSPECT_WORDS), np.uint64)
@@ -125,6 +128,7 @@ class Shadow:
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
         self._dirty = True
         self._address = address_of(self.state)
+        self._bytes = self.state.data.cast("B")
         self.words[StateWord.OPS] = address_of(ops)
         self.words[StateWord.RULES] = address_of(rules)
         self.words[StateWord.SUSPECTS] = address_of(self._suspects)
@@ -144,13 +148,13 @@ class Shadow:
         return made
 
     def _empty(self, shape: tuple[int, int, int]) -> NDArray[np.uint64]:
-        """Cells without entries."""
+        """Cells without entries; the near entries of each are one cache line."""
         for at, free in enumerate(self._free):
             if free.shape == shape:
                 found = self._free.pop(at)
                 found[:] = 0
                 return found
-        return np.zeros(shape, np.uint64)
+        return aligned_bytes(8 * prod(shape)).view(np.uint64).reshape(shape)
 
     def forget(self, made: Object) -> None:
         """Stop watching an object."""
@@ -200,7 +204,8 @@ class Shadow:
         functions.quick_rows -= count - first
         if functions.quick_rows < 0:
             functions.optimise()
-        at: int = functions.drain(self._address, rows, first, count)
+        _DRAINED.pack_into(self._bytes, _DRAINED_AT, rows, first, count)
+        at: int = functions.drain(self._address)
         return at
 
     def access(self, access: MemoryAccess, who: int, what: int) -> None:
@@ -211,7 +216,8 @@ class Shadow:
         functions.quick_rows -= _ROWS_OF_ACCESS
         if functions.quick_rows < 0:
             functions.optimise()
-        functions.ranges(self._address, *access.where, who, what)
+        _ACCESSED.pack_into(self._bytes, _ACCESSED_AT, *access.where, who, what)
+        functions.ranges(self._address)
 
     def size_of(self, op: int) -> int:
         """The bytes that one lane of an instruction accesses, 0 if its rows do not tell."""

@@ -19,6 +19,7 @@ __all__ = [
     "AHEAD",
     "BEFORE",
     "CLUSTER_SHIFT",
+    "COMMIT",
     "CONCURRENT",
     "EQUAL",
     "FORMAL",
@@ -34,7 +35,6 @@ __all__ = [
     "UNWRITTEN",
     "OpWord",
     "StateWord",
-    "TransferWord",
     "emit_prefetch",
     "emit_shadow",
 ]
@@ -61,6 +61,8 @@ TRANSFER = 0x100000
 """tcgen05.ld and tcgen05.st."""
 TENSOR_WAITS = {False: 0x200000, True: 0x400000}
 """tcgen05.wait, of loads and of stores."""
+COMMIT = 0x800000
+"""cp.async.commit_group: the copies that follow have the next number."""
 OP_WORDS = 3
 AHEAD = 4
 _FETCHED = 256
@@ -81,30 +83,11 @@ class OpWord(IntEnum):
 
     HOW = 0
     """kind << 1 | write, `READS_TOO`; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19:
-    `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report"""
+    `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
+    `COMMIT`"""
     SIZE = 1
     COLUMNS = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes"""
-
-
-class TransferWord(IntEnum):
-    """The words of the transfers of one warp between registers and tensor memory."""
-
-    LOAD_SLOT = 0
-    """the name of the slot of loads, or 0"""
-    LOAD_CLOCK = 1
-    STORE_SLOT = 2
-    STORE_CLOCK = 3
-    BASE = 4
-    """the host address of the first lane that the warp reaches, in column 0"""
-    CONTEXT = 5
-    """the address of the words of the warp"""
-    HELD = 6
-    """how many loads whose registers may not have been read Python holds, which are older than the others"""
-    LOADS = 7
-    """further such loads: how many, then the op index and the clock of each"""
-    MOST = 8
-    END = 24
 
 
 class StateWord(IntEnum):
@@ -127,7 +110,7 @@ class StateWord(IntEnum):
     SUSPECT_COUNT = 13
     SUSPECT_CAPACITY = 14
     COPIED = 15
-    """1 if a row was a cp.async"""
+    """the number of the newest row that was a cp.async, or 0"""
     EPOCH = 16
     """the number of the table of objects; a memo for an earlier table is not valid"""
     TRANSFERS = 17
@@ -136,7 +119,12 @@ class StateWord(IntEnum):
     """1 if a row was a transfer"""
     PARTED = 19
     """1 if some warp has executed an aligned instruction only in part"""
-    MEMO = 24
+    DRAINED = 20
+    """of the rows that are drained: the address, the index of the first one, and ``count``, the index behind the last one"""
+    ACCESSED = 24
+    """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
+    have one size, and their number; then the two words of the entry"""
+    MEMO = 32
     """cells before and after an access: `_MEMOS` times `MemoWord`"""
     END = MEMO + _MEMOS * 24
 
@@ -386,9 +374,11 @@ def emit_prefetch(state: Value, address: Value) -> None:
 
 
 def _ranges(module: Module) -> None:
-    """``void ranges(state, starts, sizes, step, count, who, what)``: one access to many ranges; step 0: all of one size."""
-    c = Function(module, "ranges", "void", "ptr state, ptr starts, ptr sizes, i64 step, i64 count, i64 who, i64 what")
-    state, starts, sizes, step, count, who, what = c.parameters
+    """``void ranges(state)``: one access to many ranges (`StateWord.ACCESSED`)."""
+    c = Function(module, "ranges", "void", "ptr state")
+    state = c["state"]
+    starts, sizes = (state.pointer(StateWord.ACCESSED + i) for i in range(2))
+    step, count, who, what = (state.word(StateWord.ACCESSED + i) for i in range(2, 6))
     with c.loop(count) as i:
         ahead = i + AHEAD
         emit_prefetch(state, starts.load("i64", ahead.ult(count).select(ahead, 0)))

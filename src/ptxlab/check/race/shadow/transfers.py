@@ -1,7 +1,8 @@
-"""The tensor memory that tcgen05.ld and tcgen05.st access."""
+"""The tensor memory that tcgen05.ld and tcgen05.st access, and what compiled code keeps of them."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.layout import fragment
 
-__all__ = ["COLUMN_BYTES", "columns_of", "first_lane", "transferred_ranges"]
+__all__ = ["COLUMN_BYTES", "TransferWord", "columns_of", "first_lane", "transferred_ranges"]
 
 COLUMN_BYTES = 512
 """Of the tensor memory of an SM."""
@@ -19,6 +20,26 @@ COLUMN_BYTES = 512
 _LANE_BYTES = 4
 
 _Ranges = tuple[NDArray[np.uint64], NDArray[np.uint32]]
+
+
+class TransferWord(IntEnum):
+    """The words of the transfers of one warp between registers and tensor memory."""
+
+    LOAD_SLOT = 0
+    """the name of the slot of loads, or 0"""
+    LOAD_CLOCK = 1
+    STORE_SLOT = 2
+    STORE_CLOCK = 3
+    BASE = 4
+    """the host address of the first lane that the warp reaches, in column 0"""
+    CONTEXT = 5
+    """the address of the words of the warp"""
+    HELD = 6
+    """how many loads whose registers may not have been read Python holds, which are older than the others"""
+    LOADS = 7
+    """further such loads: how many, then the op index and the clock of each"""
+    MOST = 8
+    END = 24
 
 
 def transferred_ranges(op: Op, native: TensorAccess, address: int, warp_id: int) -> _Ranges:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ptxlab.check.static.dataflow._affine import Affine, Multiple, Opaque, Sum
+from ptxlab.check.static.dataflow._outcomes import Outcomes
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Symbols, Value, constant
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
@@ -21,12 +22,14 @@ from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, S
 __all__ = ["Evaluator", "State"]
 
 _MOST_LEAVES = 32
+_NO_WIDTH = 64
+"""What is not written is calculated with so many bits."""
 _MOST_OPTIONS = 4
 State = dict[int, Value]
 """The values of registers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Result:
     """What an instruction has written for certain values.
 
@@ -38,17 +41,18 @@ class _Result:
     symbols: list[Symbol]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Plan:
     """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number.
 
-    ``written``: the positions of the registers that it writes among its results.
+    ``written``: the positions of the registers that it writes among its results; ``widths``: those of all its results.
     """
 
     specs: tuple[OperandSpec, ...]
     sources: list[tuple[Resolved | Value | None, int]] | None
     floating: bool
     written: tuple[int, ...]
+    widths: tuple[int, ...]
 
 
 class Evaluator:
@@ -60,6 +64,7 @@ class Evaluator:
         self.x = Affine()
         self._memory: dict[Hashable, tuple[Value, ...]] = {}
         self._plans: dict[int, _Plan] = {}
+        self._forms: dict[tuple[int, str], tuple[tuple[OperandSpec, ...], tuple[int, ...], bool]] = {}
         self._never_affine: set[Hashable] = set()
         self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
         self._unwritten: dict[int, Value] = {}
@@ -78,7 +83,7 @@ class Evaluator:
             case Reg(index, negated):
                 found = state.get(index) or self.unwritten(index)
                 if negated and self.program.registers[index].bits == 1:
-                    return Value(found.symbol, _inverted(found.data))
+                    return found.inverse
                 return None if negated else found
             case Const():
                 return constant(constant_bits(operand, bits))
@@ -169,20 +174,29 @@ class Evaluator:
         return found if len(found) == len(self.program.writes[op.index]) else self._opaque(op, sources, state)
 
     def _plan(self, op: Op) -> _Plan:
-        specs = operand_specs(op)
-        written = _written_parts(op, len(self.program.writes[op.index]))
+        key = id(op.row), op.opcode
+        form = self._forms.get(key)
+        if form is None:
+            specs = operand_specs(op)
+            sizes = tuple([(spec.bits or 64) if spec.kind in ("scalar", "pair") else 0 for spec in specs[op.row.outputs :]])
+            form = self._forms[key] = specs, sizes, any(spec.type[:1] == "f" for spec in specs)
+        specs, bits_of_sources, floating = form
+        parts = _result_parts(op)
+        widths = tuple([self.program.registers[part.index].bits if isinstance(part, Reg) else _NO_WIDTH for part in parts])
+        written = tuple([at for at, part in enumerate(parts) if isinstance(part, Reg)])
+        if len(written) != (count := len(self.program.writes[op.index])):
+            written = tuple(range(count))
         if len(specs) != len(op.operands):
-            return _Plan(specs, None, False, written)
+            return _Plan(specs, None, False, written, widths)
         sources: list[tuple[Resolved | Value | None, int]] = []
-        for operand, spec in zip(op.operands[op.row.outputs :], specs[op.row.outputs :], strict=True):
-            bits = (spec.bits or 64) if spec.kind in ("scalar", "pair") else 0
+        for operand, bits in zip(op.operands[op.row.outputs :], bits_of_sources, strict=True):
             known: Resolved | Value | None = operand
             if isinstance(operand, Unused):
                 known = None
             elif bits and isinstance(operand, Const | SymbolAddress):
                 known = self.operand(operand, {}, bits)
             sources.append((known, bits))
-        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs), written)
+        return _Plan(specs, sources, floating, written, widths)
 
     def _destinations(self, op: Op, specs: tuple[OperandSpec, ...], made: tuple[Value, ...]) -> list[tuple[int, Value]]:
         found: list[tuple[int, Value]] = []
@@ -201,6 +215,17 @@ class Evaluator:
         self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], pattern: Hashable = None
     ) -> tuple[Value, ...] | None:
         """The results as values; None if they have no form that is followed, then the pattern of the sources is remembered."""
+        outcomes = Outcomes((op.row, op.opcode, self._plans[op.index].widths), sources)
+        found = outcomes.find()
+        if found is None:
+            found = self._calculate(op, specs, sources, pattern)
+            if found is not None:
+                outcomes.keep(found)
+        return found
+
+    def _calculate(
+        self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], pattern: Hashable
+    ) -> tuple[Value, ...] | None:
         outputs = op.row.outputs
         if any(spec.kind not in ("scalar", "pair") or spec.bits > 64 for spec in specs[:outputs]):
             return None
@@ -301,7 +326,7 @@ class Evaluator:
             symbol, result = result.symbol, result.offset
         if result.dtype.kind == "f":
             result = np.ascontiguousarray(result).view(f"u{result.itemsize}")
-        bits = self.program.registers[operand.index].bits if isinstance(operand, Reg) else 64
+        bits = self.program.registers[operand.index].bits if isinstance(operand, Reg) else _NO_WIDTH
         if bits > 1 and result.dtype.kind != "b":
             if type[0] == "s":
                 result = result.view(f"i{result.itemsize}").astype(f"i{max(bits, 16) // 8}")
@@ -338,16 +363,15 @@ class Evaluator:
         return found
 
 
-def _written_parts(op: Op, count: int) -> tuple[int, ...]:
-    """The positions of the registers among the results of an instruction, in which ``_`` stands for what is not written."""
+def _result_parts(op: Op) -> list[Resolved]:
+    """The registers among the results of an instruction, and what stands for those that are not written."""
     parts: list[Resolved] = []
     for operand in op.operands[: op.row.outputs]:
         if isinstance(operand, PairOf):
             parts += operand.first, operand.second
         else:
             parts += operand.items if isinstance(operand, Group) else (operand,)
-    found = tuple([at for at, part in enumerate(parts) if isinstance(part, Reg)])
-    return found if len(found) == count else tuple(range(count))
+    return parts
 
 
 def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:
@@ -365,10 +389,6 @@ def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool, str]:
                 leaves = leaves | symbol.leaves if leaves else symbol.leaves
             uniform = uniform and symbol.uniform
     return (leaves if len(leaves) <= _MOST_LEAVES else EVERYWHERE), uniform, root
-
-
-def _inverted(data: Any) -> Any:
-    return data ^ 1 if isinstance(data, int) else ~data.astype(np.bool_)
 
 
 def _plus(data: Any, offset: int, bits: int) -> Any:

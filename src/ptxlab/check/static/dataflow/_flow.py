@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
 from ptxlab.check.static.dataflow._exchange import Words
-from ptxlab.check.static.dataflow._followed import asked_operands, calculates, followed
+from ptxlab.check.static.dataflow._followed import Part, asked_for, asked_operands, calculates, followed
+from ptxlab.check.static.dataflow._graph import loops_of
+from ptxlab.check.static.dataflow._matches import Matches
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._threads import Threads
-from ptxlab.check.static.dataflow._values import Data, Symbols, Value
+from ptxlab.check.static.dataflow._values import Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["Flow", "Part", "Solver", "flow_of"]
+__all__ = ["Flow", "Solver", "flow_of"]
 
 _MOST_OPTIONS = 4
+_ZERO = Value(None, 0)
 _VISITS = 24
 """A block that is processed more often than this keeps its values: the bound of the fixpoint."""
 
@@ -35,6 +40,7 @@ class Flow:
     ----------
     points : instructions with effects, accesses and control flow, by index
     reached : for each block, the threads that may execute it; None if nothing reaches it
+    matches : which of these a test accepts
     loops : for each block that is the header of a loop, the blocks of the loop
     solver : executes instructions on states
     """
@@ -42,26 +48,13 @@ class Flow:
     program: Program
     threads: Threads
     points: dict[int, Point]
+    matches: Matches
     reached: list[NDArray[np.bool_] | None]
     loops: dict[int, range]
     solver: Solver
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for.
-
-    ``written``: what it writes, if that does not depend on values.
-    """
-
-    op: Op
-    pure: bool
-    reads: tuple[int, ...]
-    asked: tuple[Resolved | None, ...] = ()
-    written: list[tuple[int, Value]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Seen:
     """An instruction on certain values; ``written`` is None if it depends on more than these."""
 
@@ -90,6 +83,11 @@ class Solver:
         self._live: dict[int, list[int]] = {}
         self._warps_led: dict[int, tuple[NDArray[np.bool_], bool]] = {}
         self._followed = followed(program)
+        # The same values each time: what has been calculated from them is known by their identity.
+        self._unknown: dict[int, list[tuple[int, Value]]] = {}
+        self._parameters: dict[tuple[int, int], Value] = {}
+        self._spreads: dict[tuple[int, int], tuple[Value, Value]] = {}
+        self._first_lane = Value(None, self.threads.lane == 0)
 
     def solve(self) -> Flow:
         program = self.program
@@ -108,14 +106,17 @@ class Solver:
                 if following not in queued and self.visits[following] < _VISITS:
                     queued.add(following)
                     heappush(work, following)
-        return Flow(program, self.threads, self.points, self.reached, _loops(program), self)
+        by_block: list[list[Point]] = [[] for _ in program.blocks]
+        for _, point in sorted(self.points.items()):
+            by_block[point.block].append(point)
+        return Flow(program, self.threads, self.points, Matches(by_block), self.reached, loops_of(program), self)
 
     def _block(self, number: int) -> list[int]:
         """Process a block; returns those whose entry has changed."""
         program = self.program
         block = program.blocks[number]
         self.visits[number] += 1
-        state = {**self.specials, **(self.entry[number] or {})}
+        state = dict(self.entry[number] or self.specials)
         threads = self.reached[number]
         assert threads is not None
         for point in self.execute(number, state, threads):
@@ -133,18 +134,32 @@ class Solver:
         """The threads that may go to a successor."""
         if last.row.kind != "control" or guard is None:
             return threads
-        starts = {self.program.blocks[following].start}
-        jumps, falls = bool(starts & set(last.targets)), following == fall
+        jumps, falls = self.program.blocks[following].start in last.targets, following == fall
         if jumps and falls:
             return threads
-        taken = _may_hold(guard) if jumps else _may_hold(Value(guard.symbol, _flip(guard.data)))
+        if guard.symbol is None and isinstance(guard.data, int):
+            return threads if bool(guard.data) == jumps else self.threads.nothing
+        taken = _may_hold(guard if jumps else guard.inverse)
         return threads if taken is None else threads & taken
 
     def live_after(self, block: int) -> list[int]:
-        """The registers that something reads behind a block."""
-        found = self._live.get(block)
+        """The registers whose values something asks for behind a block."""
+        bits = self.program.live_out[block] & self._asked_for
+        found = self._live.get(bits)
         if found is None:
-            found = self._live[block] = members(self.program.live_out[block], self.program.crossing)
+            found = self._live[bits] = members(bits, self.program.crossing)
+        return found
+
+    @cached_property
+    def _asked_for(self) -> int:
+        """The registers that live across blocks and whose values are asked for anywhere, as bits in the order of ``crossing``."""
+        return asked_for(self.program, (part for number in range(len(self.program.blocks)) for part in self.parts(number)))
+
+    def live_state(self, block: int, state: State) -> State:
+        """The values that something reads behind a block."""
+        live = self.live_after(block)
+        found = dict(self.specials)
+        found.update([(register, value) for register, value in zip(live, map(state.get, live), strict=True) if value is not None])
         return found
 
     def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:
@@ -154,21 +169,19 @@ class Solver:
         entry = self.entry[block]
         live = self.live_after(before)
         if entry is None or old_threads is None:
-            self.entry[block] = {register: state[register] for register in live if register in state}
+            self.entry[block] = self.live_state(before, state)
             self.reached[block] = threads
             return True
         changed = threads is not old_threads and bool((threads & ~old_threads).any())
         if changed:
             self.reached[block] = threads | old_threads
-        for register in live:
-            new = state.get(register)
-            if new is None:
+        for register, old, new in zip(live, map(entry.get, live), map(state.get, live), strict=True):
+            if old is new or new is None:
                 continue
-            old = entry.get(register)
             if old is None:
                 entry[register] = new
                 changed = True
-            elif old is not new and not old.same(new):
+            elif not old.same(new):
                 key = ("joined", block, register)
                 if old.symbol is not None and old.symbol.key == key:
                     continue
@@ -292,16 +305,23 @@ class Solver:
 
     def _new(self, op: Op) -> list[tuple[int, Value]]:
         """Values of which nothing is known but which execution has written them."""
-        leaf = frozenset({op.index})
-        return [(r, Value(self.symbols.get(("written", op.index, i), leaf), 0)) for i, r in enumerate(self.program.writes[op.index])]
+        found = self._unknown.get(op.index)
+        if found is None:
+            leaf = frozenset({op.index})
+            keys = [(register, ("written", op.index, i)) for i, register in enumerate(self.program.writes[op.index])]
+            found = self._unknown[op.index] = [(register, Value(self.symbols.get(key, leaf), 0)) for register, key in keys]
+        return found
 
     def _parameter(self, op: Op, operands: tuple[Value | None, ...], native: LaneAccess) -> list[tuple[int, Value]] | None:
         address = operands[native.address]
         at = op.operands[native.address]
         if native.count != 1 or address is None or address.constant is None or not _is_parameter(at):
             return None
-        symbol = self.symbols.get(("parameter", address.constant, native.bits), uniform=True)
-        return [(register, Value(symbol, 0)) for register in self.program.writes[op.index]]
+        key = address.constant, native.bits
+        value = self._parameters.get(key)
+        if value is None:
+            value = self._parameters[key] = Value(self.symbols.get(("parameter", *key), uniform=True), 0)
+        return [(register, value) for register in self.program.writes[op.index]]
 
     def _slot(self, op: Op, operands: tuple[Value | None, ...], native: LaneAccess) -> list[tuple[int, Value]] | None:
         """A load of the word that an allocation has written."""
@@ -322,14 +342,13 @@ class Solver:
     def _collective(
         self, op: Op, operands: tuple[Value | None, ...], native: Collective, reached: NDArray[np.bool_]
     ) -> list[tuple[int, Value]] | None:
-        first = self.threads.lane == 0
         if native.name == "elect" and self._leads_warps(reached):
             member = operands[native.member]
             if member is not None and member.constant == 0xFFFFFFFF:
                 destination = op.operands[0]
                 second = destination.second if isinstance(destination, PairOf) else None
                 return [
-                    (register, Value(None, first) if isinstance(second, Reg) and second.index == register else Value(None, 0))
+                    (register, self._first_lane if isinstance(second, Reg) and second.index == register else _ZERO)
                     for register in self.program.writes[op.index]
                 ]
         if native.name == "shfl" and native.mode == "idx":
@@ -339,17 +358,22 @@ class Solver:
                 if isinstance(source.data, int):
                     return [(destination.index, source)]
                 if self.threads.count % 32 == 0 and lane.constant < 32:
-                    spread = np.repeat(source.data.reshape(-1, 32)[:, lane.constant], 32)
-                    return [(destination.index, Value(None, spread if (spread != spread[0]).any() else int(spread[0]), source.root))]
+                    return [(destination.index, self._spread(source, source.data, lane.constant))]
         return None
+
+    def _spread(self, source: Value, data: NDArray[Any], lane: int) -> Value:
+        """The numbers that one lane of each warp gives to the others."""
+        key = id(source), lane
+        found = self._spreads.get(key)
+        if found is None:
+            spread = np.repeat(data.reshape(-1, 32)[:, lane], 32)
+            found = source, Value(None, spread if (spread != spread[0]).any() else int(spread[0]), source.root)
+            self._spreads[key] = found
+        return found[1]
 
 
 def _is_parameter(operand: Resolved) -> bool:
     return isinstance(operand, Addr) and isinstance(operand.base, SymbolAddress) and operand.base.space == "param"
-
-
-def _flip(data: Data) -> Data:
-    return data ^ 1 if isinstance(data, int) else ~np.asarray(data, np.bool_)
 
 
 def _may_hold(predicate: Value) -> NDArray[np.bool_] | None:
@@ -357,32 +381,9 @@ def _may_hold(predicate: Value) -> NDArray[np.bool_] | None:
     if predicate.symbol is not None:
         plain = isinstance(predicate.data, int) and predicate.data == 0
         return predicate.symbol.limits if plain else None
-    return (
-        np.broadcast_to(np.asarray(predicate.data, np.bool_), predicate.data.shape)
-        if not isinstance(predicate.data, int)
-        else (None if predicate.data else np.zeros(1, np.bool_))
-    )
-
-
-def _loops(program: Program) -> dict[int, range]:
-    """The blocks of each loop, which are contiguous, by its header."""
-    found: dict[int, range] = {}
-    for number, block in enumerate(program.blocks):
-        header = block.loop
-        while header >= 0:
-            found[header] = range(header, number + 1)
-            outer = program.blocks[header]
-            depth = outer.depth
-            header = _around(program, header, depth)
-    return found
-
-
-def _around(program: Program, header: int, depth: int) -> int:
-    """The header of the loop around a loop."""
-    for number in range(header - 1, -1, -1):
-        if program.blocks[number].depth < depth:
-            return program.blocks[number].loop
-    return -1
+    if isinstance(predicate.data, int):
+        return None if predicate.data else np.zeros(1, np.bool_)
+    return np.asarray(predicate.data, np.bool_)
 
 
 def flow_of(program: Program) -> Flow:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxlab.check.static.dataflow._values import Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.matching import operand_specs
+from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Group, Op, Reg, Resolved
 
-__all__ = ["asked_operands", "calculates", "followed"]
+__all__ = ["Part", "asked_for", "asked_operands", "calculates", "followed"]
 
 
 def followed(program: Program) -> list[bool]:
@@ -45,6 +52,36 @@ def followed(program: Program) -> list[bool]:
                 found[op.index] = True
                 follow(op)
     return found
+
+
+@dataclass(slots=True)
+class Part:
+    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for.
+
+    ``written``: what it writes, if that does not depend on values.
+    """
+
+    op: Op
+    pure: bool
+    reads: tuple[int, ...]
+    asked: tuple[Resolved | None, ...] = ()
+    written: list[tuple[int, Value]] | None = None
+
+
+def asked_for(program: Program, parts: Iterable[Part]) -> int:
+    """The registers that live across blocks and whose values some parts ask for, as bits in the order of ``crossing``."""
+    asked: set[int] = set()
+    for part in parts:
+        op = part.op
+        asked.update(part.reads)
+        native = program.natives.get(op.index)
+        if isinstance(native, LaneAccess) and native.write:
+            asked.update(operand_registers(op.operands[native.value]))
+        if op.guard is not None:
+            asked.add(op.guard.index)
+            asked.update(program.writes[op.index])
+    crossing = np.fromiter((register in asked for register in program.crossing), np.bool_, len(program.crossing))
+    return int.from_bytes(np.packbits(crossing, bitorder="little").tobytes(), "little")
 
 
 def calculates(op: Op) -> bool:

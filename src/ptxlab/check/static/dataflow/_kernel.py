@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, flow_of
+from ptxlab.check.static.dataflow._graph import behind
+from ptxlab.check.static.dataflow._matches import Test
 from ptxlab.check.static.dataflow._paths import Paths, never, paths_of
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution
@@ -35,7 +38,7 @@ from ptxlab.isa.operands import Op
 
 __all__ = ["Kernel", "Report", "Test", "is_product", "is_warpgroup_product", "never", "of_class", "releases", "synchronises"]
 
-Test = Callable[[Point], bool]
+_Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +59,53 @@ class Kernel:
         self.program = program
         self.target = target
         self.flow: Flow = flow_of(program)
-        self._behind: dict[int, frozenset[int]] = {}
+        self.matches = self.flow.matches
+        self._facts: dict[Callable[[Kernel], Any], Any] = {}
         self._continuing: dict[int, NDArray[np.bool_]] = {}
+
+    def fact(self, find: Callable[[Kernel], _Fact]) -> _Fact:
+        """What a function finds out about the kernel, for all rules that need it."""
+        if find not in self._facts:
+            self._facts[find] = find(self)
+        found: _Fact = self._facts[find]
+        return found
 
     @cached_property
     def paths(self) -> list[Paths]:
         """The graphs of the classes of threads."""
         return paths_of(self.flow)
 
-    def behind(self, block: int) -> frozenset[int]:
-        """The blocks that at least one edge leads to from a block."""
-        found = self._behind.get(block)
-        if found is None:
-            seen = set[int]()
-            work = [block]
-            while work:
-                new = [each for each in self.program.blocks[work.pop()].successors if each not in seen]
-                seen.update(new)
-                work += new
-            found = self._behind[block] = frozenset(seen)
-        return found
+    @cached_property
+    def _behind(self) -> list[int]:
+        """For each block, the blocks that at least one edge leads to, as bits."""
+        blocks = self.program.blocks
+        return behind([block.successors for block in blocks], [1 << number for number in range(len(blocks))])
+
+    def comes_behind(self, block: int, other: int) -> bool:
+        """Whether at least one edge leads from a block to another one, or around to itself."""
+        return bool(self._behind[block] >> other & 1)
+
+    @cached_property
+    def _reached_sets(self) -> tuple[list[NDArray[np.bool_]], list[int]]:
+        """The different sets of threads that reach blocks; for each block the numbers of those that reach it or a later one, as bits."""
+        numbers: dict[int, int] = {}
+        sets: list[NDArray[np.bool_]] = []
+        own: list[int] = []
+        for reached in self.flow.reached:
+            if reached is not None and id(reached) not in numbers:
+                numbers[id(reached)] = len(sets)
+                sets.append(reached)
+            own.append(0 if reached is None else 1 << numbers[id(reached)])
+        later = behind([block.successors for block in self.program.blocks], own)
+        return sets, [mine | others for mine, others in zip(own, later, strict=True)]
 
     def continuing(self, point: Point) -> NDArray[np.bool_]:
         """The threads that reach an instruction, or what follows it in those that do."""
-        found = self._continuing.get(point.block)
+        sets, of_block = self._reached_sets
+        bits = of_block[point.block]
+        found = self._continuing.get(bits)
         if found is None:
-            reached = [self.flow.reached[block] for block in (point.block, *self.behind(point.block))]
-            different = {id(each): each for each in reached if each is not None}
-            found = self._continuing[point.block] = np.logical_or.reduce(list(different.values()))
+            found = self._continuing[bits] = np.logical_or.reduce([each for number, each in enumerate(sets) if bits >> number & 1])
         return found
 
     def execution(self) -> Execution:
@@ -113,12 +135,14 @@ class Kernel:
         return np.logical_and(reached, guard.data)
 
     @cached_property
-    def _executed(self) -> list[Point]:
-        return [point for point in self.points if self.executing(point).any()]
+    def _executed(self) -> frozenset[int]:
+        """The indices of the instructions that some thread may execute."""
+        return frozenset(point.op.index for point in self.points if point.guard is None or self.executing(point).any())
 
     def of(self, test: Test) -> list[Point]:
         """The instructions that a test accepts and some thread may execute."""
-        return [point for point in self._executed if test(point)]
+        executed = self._executed
+        return [point for point in self.matches(test) if point.op.index in executed]
 
     def shared_offsets(self, point: Point, address: Value | None) -> frozenset[int] | None:
         """The offsets in shared memory that an address may have; None if they are not known. The rank of the CTA is left out."""
@@ -168,6 +192,7 @@ class Kernel:
         return sure
 
 
+@cache
 def of_class(*effects: type) -> Test:
     """A test for instructions with an effect of one of these classes."""
 

@@ -6,8 +6,7 @@ predicate is known for it have one successor. The other branches are alternative
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -16,24 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._graph import Assumptions, Edge, Graph, behind
+from ptxlab.check.static.dataflow._matches import Matches, Test
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
-__all__ = ["Paths", "never", "paths_of"]
+__all__ = ["Paths", "never", "numbered_columns", "paths_of"]
 
 _MOST_CLASSES = 16
 _MOST_STATES = 6000
-Assumptions = frozenset[tuple[int, bool]]
-Test = Callable[[Point], bool]
-
-
-@dataclass(slots=True)
-class _Edge:
-    """A successor, and the symbol that must be true or false on the way (None: nothing)."""
-
-    block: int
-    needs: tuple[int, bool] | None
+_Marked = Sequence[tuple[Point, bool]]
 
 
 @dataclass(slots=True)
@@ -52,52 +44,37 @@ class Paths:
     flow: Flow
     threads: NDArray[np.bool_]
     thread: int
-    by_block: list[list[Point]]
-    matching: WeakKeyDictionary[Test, list[Point]]
-    """What each test accepts, for all classes of the kernel."""
-    _symbols: dict[int, Symbol] = field(default_factory=dict)
-    _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
-    _turned: dict[tuple[Assumptions, int], Assumptions] = field(default_factory=dict)
+    matches: Matches
+    graph: Graph
     _tests: WeakKeyDictionary[Test, _Accepted] = field(default_factory=WeakKeyDictionary)
     """What each test accepts; tests of a rule often refer to the kernel, and end with the rule."""
 
     # -------------------------------------------------------------------------------------------------------------- edges
 
     @cached_property
-    def edges(self) -> list[list[_Edge]]:
+    def edges(self) -> list[list[Edge]]:
         """The successors of each block that the class reaches."""
-        found: list[list[_Edge]] = []
-        for number, block in enumerate(self.flow.program.blocks):
-            reached = self.flow.reached[number]
+        found: list[list[Edge]] = []
+        for reached, branch, plain in zip(self.flow.reached, self.graph.branches, self.graph.plain, strict=True):
             if reached is None or not reached[self.thread]:
                 found.append([])
                 continue
-            last = self.flow.points.get(block.stop - 1)
-            guard = None if last is None else last.guard
-            if last is None or guard is None or last.op.row.kind != "control":
-                found.append([_Edge(following, None) for following in block.successors])
+            if branch is None:
+                found.append(plain)
                 continue
-            known, needs = self.decided(guard)
-            out: list[_Edge] = []
-            for following in block.successors:
-                jumps = self.flow.program.blocks[following].start in last.op.targets
-                falls = following == block.fall
+            known, needs = self.decided(branch.guard)
+            out: list[Edge] = []
+            for following, jumps, falls in branch.ways:
                 if jumps and falls:
-                    out.append(_Edge(following, None))
+                    out.append(Edge(following, None))
                 elif known is None:
                     assert needs is not None
-                    followed = needs[0] in self._repeated
-                    out.append(_Edge(following, (needs[0], needs[1] == jumps) if followed else None))
+                    followed = needs[0] in self.graph.repeated
+                    out.append(Edge(following, (needs[0], needs[1] == jumps) if followed else None))
                 elif known == jumps:
-                    out.append(_Edge(following, None))
+                    out.append(Edge(following, None))
             found.append(out)
         return found
-
-    @cached_property
-    def _repeated(self) -> set[int]:
-        """The symbols on which more than one instruction depends: only their values are kept along a path."""
-        counts = Counter(id(point.guard.symbol) for inside in self.by_block for point in inside if point.guard is not None)
-        return {symbol for symbol, count in counts.items() if count > 1}
 
     def decided(self, guard: Value | None) -> tuple[bool | None, tuple[int, bool] | None]:
         """Whether a predicate holds in this class; if that is not known, the symbol and the value of it for which it holds."""
@@ -107,7 +84,7 @@ class Paths:
             return bool(guard.of(self.thread)), None
         if guard.symbol.limits is not None and not guard.symbol.limits[self.thread]:
             return bool(guard.data if isinstance(guard.data, int) else guard.data[self.thread]), None
-        self._symbols[id(guard.symbol)] = guard.symbol
+        self.graph.symbols[id(guard.symbol)] = guard.symbol
         offset = guard.data if isinstance(guard.data, int) else int(guard.data[self.thread])
         return None, (id(guard.symbol), not offset)
 
@@ -136,10 +113,7 @@ class Paths:
         found = self._tests.get(test)
         if found is None:
             found = self._tests[test] = _Accepted()
-            matching = self.matching.get(test)
-            if matching is None:
-                matching = self.matching[test] = [point for inside in self.by_block for point in inside if test(point)]
-            for point in matching:
+            for point in self.matches(test):
                 if self.executes(point) is not False:
                     found.points.append(point)
                     found.blocks |= 1 << point.block
@@ -159,7 +133,8 @@ class Paths:
             held = found[block]
             assert held is not None
             for edge in self.edges[block]:
-                now = self._enter(held, edge)
+                free = edge.needs is None and (not held or edge.block not in self.flow.loops)
+                now = held if free else self._enter(held, edge)
                 if now is None:
                     continue
                 old = found[edge.block]
@@ -169,7 +144,7 @@ class Paths:
                     work.append(edge.block)
         return found
 
-    def _enter(self, held: Assumptions, edge: _Edge) -> Assumptions | None:
+    def _enter(self, held: Assumptions, edge: Edge) -> Assumptions | None:
         """What holds after an edge; None if it cannot be taken."""
         if edge.needs is not None:
             if (edge.needs[0], not edge.needs[1]) in held:
@@ -178,21 +153,21 @@ class Paths:
         loop = self.flow.loops.get(edge.block)
         if loop is not None and held:
             key = held, edge.block
-            found = self._turned.get(key)
+            found = self.graph.turned.get(key)
             if found is None:
-                found = self._turned[key] = frozenset([each for each in held if not self._varies(self._symbols[each[0]], loop)])
+                found = self.graph.turned[key] = frozenset([each for each in held if not self._varies(self.graph.symbols[each[0]], loop)])
             return found
         return held
 
     def _varies(self, symbol: Symbol, loop: range) -> bool:
         """Whether a symbol may have another value in the next turn of a loop."""
         key = id(symbol), loop.start
-        found = self._variation.get(key)
+        found = self.graph.variation.get(key)
         if found is None:
             blocks = self.flow.program.blocks
             first, last = blocks[loop.start].start, blocks[loop.stop - 1].stop
             inside = (first <= leaf < last or -1 - leaf in loop for leaf in symbol.leaves)
-            found = self._variation[key] = bool(symbol.leaves & EVERYWHERE) or any(inside)
+            found = self.graph.variation[key] = bool(symbol.leaves & EVERYWHERE) or any(inside)
         return found
 
     def path(self, start: Point | None, stops: Test, goal: Test | None) -> Point | bool | None:
@@ -218,14 +193,18 @@ class Paths:
                 return
             known, needs = self.decided(start.guard)
             held = entering | {needs} if known is None and needs is not None else entering
-        marked: dict[int, list[tuple[Point, bool]]] = {}
+        marked: dict[int, _Marked] = {}
+        stopping = self.matches.known(stops)
+        aiming = None if goal is None else self.matches.known(goal)
         seen: set[tuple[int, Assumptions]] = set()
         work: list[tuple[int, int, Assumptions]] = [(begin, position, held)]
         while work:
             block, after, held = work.pop()
             if block not in marked:
-                marked[block] = self._marked(block, stops, goal)
-            found = self._along(marked[block], after, held)
+                halts = self.matches.inside(stops, block, stopping)
+                goals = () if goal is None or aiming is None else self.matches.inside(goal, block, aiming)
+                marked[block] = _in_order(goals, halts)
+            found = self._along(marked[block], after, held) if marked[block] else None
             if found is None and goal is None and self._ends(block, held):
                 found = True
             if found is not None:
@@ -233,7 +212,8 @@ class Paths:
                     yield found
                 continue
             for edge in self.edges[block]:
-                now = self._enter(held, edge)
+                free = edge.needs is None and (not held or edge.block not in self.flow.loops)
+                now = held if free else self._enter(held, edge)
                 if now is None or (edge.block, now) in seen:
                     continue
                 if len(seen) > _MOST_STATES:
@@ -241,17 +221,7 @@ class Paths:
                 seen.add((edge.block, now))
                 work.append((edge.block, -1, now))
 
-    def _marked(self, block: int, stops: Test, goal: Test | None) -> list[tuple[Point, bool]]:
-        """The instructions of a block that are the goal, or stop a path, and whether they are the goal."""
-        found: list[tuple[Point, bool]] = []
-        for point in self.by_block[block]:
-            if goal is not None and goal(point):
-                found.append((point, True))
-            elif stops(point):
-                found.append((point, False))
-        return found
-
-    def _along(self, marked: list[tuple[Point, bool]], after: int, held: Assumptions) -> Point | bool | None:
+    def _along(self, marked: _Marked, after: int, held: Assumptions) -> Point | bool | None:
         """Go through a block: the goal, False where the path is stopped, or None at its end."""
         for point, is_goal in marked:
             if point.op.index <= after:
@@ -273,18 +243,7 @@ class Paths:
     @cached_property
     def _after(self) -> list[int]:
         """For each block, the set of blocks that at least one edge leads to, as bits."""
-        found = [0] * len(self.edges)
-        changed = True
-        while changed:
-            changed = False
-            for number in range(len(self.edges) - 1, -1, -1):
-                after = found[number]
-                for edge in self.edges[number]:
-                    after |= found[edge.block] | 1 << edge.block
-                if after != found[number]:
-                    found[number] = after
-                    changed = True
-        return found
+        return behind([[edge.block for edge in edges] for edges in self.edges], [1 << block for block in range(len(self.edges))])
 
     def leads(self, start: Point, end: Point) -> bool:
         """Whether any way through the blocks leads from an instruction to another one, whatever the branches need."""
@@ -308,7 +267,7 @@ class Paths:
         seen, work = set[int](), [(block, after)]
         while work:
             block, after = work.pop()
-            for point in self.by_block[block]:
+            for point in self.matches.by_block[block]:
                 if point.op.index <= after:
                     continue
                 executes = self.executes(point)
@@ -342,22 +301,36 @@ class Paths:
         return any((start is None or self.leads(start, point)) and self.comes_to(point, end) for point in self.points(test))
 
 
+def _in_order(goals: Sequence[Point], stops: Sequence[Point]) -> _Marked:
+    """The instructions of a block that are the goal, or stop a path, and whether they are the goal."""
+    if not goals:
+        return [(point, False) for point in stops] if stops else ()
+    found = {point.op.index: (point, False) for point in stops}
+    found.update((point.op.index, (point, True)) for point in goals)
+    return [each for _, each in sorted(found.items(), key=lambda item: item[0])]
+
+
 def never(_: Point) -> bool:
     """Accept no instruction."""
     return False
 
 
+def numbered_columns(rows: Iterable[NDArray[np.bool_]], width: int) -> NDArray[np.intp]:
+    """The numbers of the columns of some rows; equal columns have one number."""
+    wide = [np.broadcast_to(np.asarray(row, np.bool_), width) for row in {id(row): row for row in rows}.values()]
+    matrix = np.stack(list({row.tobytes(): row for row in wide}.values()))
+    return np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+
+
 def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
     """The threads of each class."""
     rows = [reached for reached in flow.reached if reached is not None]
-    for point in flow.points.values():
-        guard = point.guard
+    for guard in {id(point.guard): point.guard for point in flow.points.values()}.values():
         if guard is not None and not isinstance(guard.data, int):
-            rows.append(np.asarray(guard.data, np.bool_))
+            rows.append(guard.data)
         if guard is not None and guard.symbol is not None and guard.symbol.limits is not None:
             rows.append(guard.symbol.limits)
-    matrix = np.stack([np.broadcast_to(row, flow.threads.count) for row in rows])
-    unique = np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+    unique = numbered_columns(rows, flow.threads.count)
     if unique.max() >= _MOST_CLASSES:
         return
     for number in range(int(unique.max()) + 1):
@@ -366,9 +339,6 @@ def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
 
 def paths_of(flow: Flow) -> list[Paths]:
     """The graphs of all classes of threads; none if there are too many classes."""
-    by_block: list[list[Point]] = [[] for _ in flow.program.blocks]
-    for _, point in sorted(flow.points.items()):
-        by_block[point.block].append(point)
-    matching: WeakKeyDictionary[Test, list[Point]] = WeakKeyDictionary()
-    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block, matching) for members in _classes(flow)]
+    graph = Graph(flow.program, flow.points)
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), flow.matches, graph) for members in _classes(flow)]
     return sorted(found, key=lambda paths: paths.thread)

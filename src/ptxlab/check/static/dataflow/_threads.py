@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._values import Symbols, Value
 from ptxlab.engine import Program
@@ -25,6 +24,7 @@ class Threads:
     ----------
     count : how many threads the CTA has; the most there can be, if that is not known
     exact : whether it has exactly so many
+    everything, nothing : all threads, and none
     shape : block dimensions, None if they are not known; then only one dimension is assumed if the kernel reads no other
     """
 
@@ -40,12 +40,9 @@ class Threads:
         self.shape = tuple(shape) if self.exact else (self.count, 1, 1) if flat else None
         self.lane = np.arange(self.count, dtype=np.uint32) % _WARP
         self.warp = np.arange(self.count, dtype=np.uint32) // _WARP
+        self.everything = np.ones(self.count, np.bool_)
+        self.nothing = np.zeros(self.count, np.bool_)
         self._directives: Mapping[str, tuple[int | str, ...]] = directives
-
-    @property
-    def everything(self) -> NDArray[np.bool_]:
-        """All threads."""
-        return np.ones(self.count, np.bool_)
 
     def special(self, name: str, symbols: Symbols) -> Value:
         """The value of a special register."""

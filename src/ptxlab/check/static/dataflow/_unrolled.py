@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import State
 from ptxlab.check.static.dataflow._exchange import Barriers, Words, holds, loads_byte
-from ptxlab.check.static.dataflow._flow import Flow, Part
+from ptxlab.check.static.dataflow._flow import Flow
+from ptxlab.check.static.dataflow._followed import Part
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa.catalogue import Control
@@ -35,7 +36,7 @@ _SHARE, _SHARE_OF_WORKERS = 3, 8
 Threads = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
     """An instruction with the values of its operands at one execution.
 
@@ -91,6 +92,7 @@ class Execution:
         self.joins = 0
         self.guessed: set[int] = set()
         self.lost = np.zeros(flow.threads.count, np.bool_)
+        self._holding: dict[int, list[int]] = {}
         self._spinning: dict[int, bool] = {}
         self._exchanges = any(map(loads_byte, self.program.natives.values()))
         self._words = Words(flow.solver.evaluator) if self._exchanges else None
@@ -105,14 +107,14 @@ class Execution:
         while left > 0 and (following := self._following()) is not None:
             number, group = following
             parts = solver.parts(number)
-            first, last = group.executed, self._held_after(parts, group.executed)
+            first, last = group.executed, self._held_after(number, parts, group.executed)
             left -= 0 if first else program.blocks[number].stop - program.blocks[number].start
             certain = not group.turned and number >= group.until
             group.executed = last
             held = False
             for point in solver.execute(number, group.state, group.threads, parts[first:last], self._words):
-                threads, known = _executing(point.guard, group.threads)
-                if point.guard is None or threads.any():
+                threads, known = self._executing(point.guard, group.threads)
+                if point.guard is None or np.count_nonzero(threads):
                     yield Step(point, threads, group.threads, certain and known)
                 if self._exchanges and isinstance(point.op.effects, CtaBarrier):
                     held = point.op.effects.waits and bool((threads == group.threads).all())
@@ -123,6 +125,19 @@ class Execution:
                 self._leave(number, group)
         for group in (*self.groups.values(), *(group for _, group in (*self._passed, *self._barriers.give_up()))):
             self.lost |= group.threads
+
+    def _executing(self, guard: Value | None, threads: Threads) -> tuple[Threads, bool]:
+        """The threads that execute an instruction, and whether that is known."""
+        if guard is None:
+            return threads, True
+        data = guard.data
+        if guard.symbol is None:
+            if isinstance(data, int):
+                return threads if data else self.flow.threads.nothing, True
+            return np.logical_and(threads, data), True
+        limits = guard.symbol.limits
+        limited = limits is not None and isinstance(data, int) and not data
+        return (threads & limits if limited and limits is not None else threads), False
 
     def _following(self) -> tuple[int, _Group] | None:
         """The threads that go on next, with their block."""
@@ -135,24 +150,23 @@ class Execution:
         number = min(self.groups)
         return number, self.groups.pop(number)
 
-    def _held_after(self, parts: list[Part], first: int) -> int:
+    def _held_after(self, number: int, parts: list[Part], first: int) -> int:
         """How many parts of a block are executed before threads may be held."""
-        if self._exchanges:
-            for at in range(first, len(parts)):
-                if holds(parts[at].op):
-                    return at + 1
-        return len(parts)
+        if not self._exchanges:
+            return len(parts)
+        found = self._holding.get(number)
+        if found is None:
+            found = self._holding[number] = [at + 1 for at, part in enumerate(parts) if holds(part.op)]
+        return next((at for at in found if at > first), len(parts))
 
     def _leave(self, number: int, group: _Group) -> None:
         """Send the threads at the end of a block to its successors."""
         block = self.program.blocks[number]
         last = self.program.ops[block.stop - 1]
         guard = None if last.guard is None else self.flow.solver.evaluator.operand(last.guard, group.state, 1)
-        live = {r: group.state[r] for r in self.flow.solver.live_after(number) if r in group.state}
-        state = {**self.flow.solver.specials, **live}
         if last.row.semantics is Control.INDEXED_BRANCH:
             index = self.flow.solver.evaluator.operand(last.operands[0], group.state, 32) if guard is None else None
-            self._spread(number, last, index, _Group(group.threads, state, group.until, group.turned))
+            self._spread(number, last, index, group)
             return
         branches = last.row.kind == "control" and guard is not None
         if not branches and len(block.successors) > 1:
@@ -163,13 +177,17 @@ class Execution:
             if group.turned and not self.guess:
                 self.lost |= group.threads
                 return
-            self._send(number, chosen, _Group(group.threads, state, group.until, group.turned))
+            self._part(number, [(chosen, group.threads)], group)
             return
-        for following in block.successors:
-            exact = None if guard is not None and guard.symbol is not None else guard
-            threads = self.flow.solver.into(last, exact, group.threads, following, block.fall)
-            if threads.any():
-                self._send(number, following, _Group(threads, dict(state), group.until, group.turned))
+        exact = None if guard is not None and guard.symbol is not None else guard
+        into = [(each, self.flow.solver.into(last, exact, group.threads, each, block.fall)) for each in block.successors]
+        self._part(number, [(following, threads) for following, threads in into if np.count_nonzero(threads)], group)
+
+    def _part(self, number: int, going: list[tuple[int, Threads]], group: _Group) -> None:
+        """Send threads to blocks; only where they part, their state is copied."""
+        for following, threads in going:
+            state = group.state if len(going) == 1 else self.flow.solver.live_state(number, group.state)
+            self._send(number, following, _Group(threads, state, group.until, group.turned))
 
     def _spread(self, number: int, branch: Op, index: Value | None, group: _Group) -> None:
         """Send threads to the targets of an indexed branch; if the index is not known, they are lost."""
@@ -179,10 +197,8 @@ class Execution:
         blocks = {self.program.blocks[each].start: each for each in self.program.blocks[number].successors}
         indices = np.broadcast_to(np.asarray(index.data), group.threads.shape)
         self.lost |= group.threads & (indices >= len(branch.targets))
-        for position, target in enumerate(branch.targets):
-            threads = group.threads & (indices == position)
-            if threads.any():
-                self._send(number, blocks[target], _Group(threads, dict(group.state), group.until, group.turned))
+        into = [(blocks[target], group.threads & (indices == position)) for position, target in enumerate(branch.targets)]
+        self._part(number, [(following, threads) for following, threads in into if np.count_nonzero(threads)], group)
 
     def _chosen(self, number: int, guard: Value, group: _Group) -> int:
         """The successor that threads take whose branch is not known."""
@@ -249,8 +265,10 @@ class Execution:
             return
         there.until = max(there.until, group.until)
         there.turned = there.turned or group.turned
-        for register, value in group.state.items():
-            old = there.state.get(register)
+        for register in self.flow.solver.live_after(before):
+            value, old = group.state.get(register), there.state.get(register)
+            if old is value or value is None:
+                continue
             if old is None:
                 there.state[register] = value
             elif not old.same(value):
@@ -263,14 +281,3 @@ class Execution:
             return Value(None, np.where(threads, new.data, old.data), root)
         self.joins += 1
         return Value(self.flow.solver.symbols.get(("apart", register, self.joins), root=root), 0, root)
-
-
-def _executing(guard: Value | None, threads: Threads) -> tuple[Threads, bool]:
-    """The threads that execute an instruction, and whether that is known."""
-    if guard is None:
-        return threads, True
-    if guard.symbol is None:
-        return np.logical_and(threads, guard.data), True
-    limits = guard.symbol.limits
-    limited = limits is not None and isinstance(guard.data, int) and not guard.data
-    return (threads & limits if limited and limits is not None else threads), False

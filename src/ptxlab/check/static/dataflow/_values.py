@@ -51,7 +51,8 @@ class Value:
     data: Data
     root: str = ""
     """The variable whose address it was made from, if any."""
-    _key: Hashable = None
+    _key: tuple[int, Hashable] | None = None
+    _inverse: Value | None = None
 
     @property
     def constant(self) -> int | None:
@@ -64,12 +65,21 @@ class Value:
         return self.symbol is None
 
     @property
-    def key(self) -> Hashable:
-        """Equal for equal values."""
+    def key(self) -> tuple[int, Hashable]:
+        """Equal for equal values: what stands for the symbol, and what stands for the data."""
         found = self._key
         if found is None:
             data = self.data
             found = self._key = id(self.symbol), data if isinstance(data, int) else (data.dtype.char, data.tobytes())
+        return found
+
+    @property
+    def inverse(self) -> Value:
+        """Of a predicate, its negation: the same object each time, since what is calculated from values is known by their identity."""
+        found = self._inverse
+        if found is None:
+            data = self.data
+            found = self._inverse = Value(self.symbol, data ^ 1 if isinstance(data, int) else ~data.astype(np.bool_))
         return found
 
     def same(self, other: Value) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_supplier, mbarrier_operand
-from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._paths import Paths, numbered_columns
 from ptxlab.check.static.dataflow._point import Point
 from ptxlab.check.static.dataflow._unrolled import Execution, Step
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -85,9 +85,8 @@ class Phases:
                 self.events.append(_Event(point, _ANYWHERE, step.threads, None, _MANY))
             return
         self.unseen.discard(point.op.index)
-        offsets = np.broadcast_to(np.asarray(low), step.threads.shape)
-        for offset in [low] if isinstance(low, int) else np.unique(offsets[step.threads]).tolist():
-            threads = step.threads if isinstance(low, int) else step.threads & (offsets == offset)
+        for offset in [low] if isinstance(low, int) else np.unique(low[step.threads]).tolist():
+            threads = step.threads if isinstance(low, int) else step.threads & (low == offset)
             if isinstance(effect, MbarrierInit):
                 count = point.named("expected")
                 self.expected[offset] = None if count is None or offset in self.expected else count.constant
@@ -152,8 +151,7 @@ class Phases:
         return False
 
     def _classes(self) -> list[_Class]:
-        matrix = np.stack([event.threads for event in self.events])
-        inverse = np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+        inverse = numbered_columns((event.threads for event in self.events), self.kernel.flow.threads.count)
         found = []
         for number in range(int(inverse.max()) + 1):
             threads = inverse == number

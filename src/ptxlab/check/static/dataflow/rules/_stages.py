@@ -146,8 +146,9 @@ class Copies:
     def __init__(self, kernel: Kernel) -> None:
         self.groups = Groups(Completion.COPY_GROUP)
         self.active = any(isinstance(native, CopyAsync) for native in kernel.program.natives.values())
-        self.by = np.full(MOST_UNITS, -1, np.int64)
-        self.writer = np.full(MOST_UNITS, -1, np.int64)
+        units = MOST_UNITS if self.active else 0
+        self.by = np.full(units, -1, np.int64)
+        self.writer = np.full(units, -1, np.int64)
         self.readers: list[tuple[Step, _Read]] = []
 
     def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:

@@ -43,9 +43,10 @@ class Unfenced:
         self.active = any(is_product(point) or is_warpgroup_product(point) for point in kernel.points)
         self.groups = Groups(Completion.COPY_GROUP)
         self.step_of: list[Step] = []
-        self.by = np.full(MOST_UNITS, -1, np.int64)
-        self.copy = np.full(MOST_UNITS, -1, np.int64)
-        self.writer = np.full(MOST_UNITS, -1, np.int64)
+        units = MOST_UNITS if self.active else 0
+        self.by = np.full(units, -1, np.int64)
+        self.copy = np.full(units, -1, np.int64)
+        self.writer = np.full(units, -1, np.int64)
 
     def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
         """Follow a step."""

@@ -72,12 +72,16 @@ def places(kernel: Kernel) -> Iterator[Report]:
 
 
 def wrong_place(kernel: Kernel, point: Point, access: Access, data: Data, threads: NDArray[np.bool_]) -> Report | None:
+    low, high, name = extent(kernel, access.address.root)
+    if isinstance(data, int):
+        offset = data & OFFSET_MASK
+        if not offset % access.alignment and low <= offset and (not high or offset + access.size <= high):
+            return None
     offsets = np.broadcast_to(np.asarray(data, np.uint64) & np.uint64(OFFSET_MASK), threads.shape)
     misaligned = threads & (offsets % access.alignment != 0)
     if _happens(kernel, point, misaligned, threads):
         message = f"the address {int(offsets[misaligned][0]):#x} in shared memory is not a multiple of {access.alignment}"
         return Report(access.misaligned, point.op, message, f"align the address to {access.alignment} bytes")
-    low, high, name = extent(kernel, access.address.root)
     outside = threads & (offsets < low)
     if high:
         outside |= threads & (offsets + np.uint64(access.size) > high)

@@ -79,7 +79,7 @@ def _is_grouped(point: Point) -> bool:
 
 def _ends_before(paths: Paths, start: Point, waits: Test, known: dict[Hashable, bool]) -> bool:
     """Whether some path from an instruction to the end of the thread has no wait; ``known`` is the answer for others of its block."""
-    earlier = sum(1 for point in paths.by_block[start.block] if point.op.index < start.op.index and waits(point))
+    earlier = sum(1 for point in paths.matches.by_block[start.block] if point.op.index < start.op.index and waits(point))
     key = waits, start.block, earlier, paths.decided(start.guard)
     if key not in known:
         known[key] = paths.path(start, waits, None) is True

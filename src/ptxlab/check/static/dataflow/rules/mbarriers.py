@@ -50,10 +50,15 @@ class _Objects:
     def __init__(self, kernel: Kernel) -> None:
         self.offsets = {
             point.op.index: kernel.shared_offsets(point, mbarrier_operand(point))
-            for point in kernel.points
-            if (_is_use(point) or _is_init(point)) and mbarrier_operand(point) is not None
+            for point in (*kernel.matches(_is_use), *kernel.matches(_is_init))
+            if mbarrier_operand(point) is not None
         }
-        self.kernel = kernel
+        self.uses: dict[int, list[Point]] = {}
+        """Those that address one mbarrier only, and do not initialise it, by its offset."""
+        for point in kernel.matches(_is_use):
+            offsets = self.of(point)
+            if len(offsets) == 1:
+                self.uses.setdefault(min(offsets), []).append(point)
 
     def known(self, points: list[Point]) -> dict[int, list[Point]] | None:
         """Instructions by the offset that they address; None if one is not known."""
@@ -72,7 +77,7 @@ class _Objects:
 
 def initialisation(kernel: Kernel) -> Iterator[Report]:
     """Mbarriers that are used but never initialised, or before nothing orders it after their initialisation."""
-    objects = _Objects(kernel)
+    objects = kernel.fact(_Objects)
     inits = objects.known(kernel.of(_is_init))
     if inits is None:
         return
@@ -103,6 +108,8 @@ def _unpublished(kernel: Kernel, objects: _Objects, inits: dict[int, list[Point]
         yield Report("X120", found.op, message, "execute a barrier of the CTA after mbarrier.init, in all threads")
     for offset in own:
         for init in inits[offset]:
+            if not any(paths.leads(use, init) for use in objects.uses.get(offset, ())):
+                continue
 
             def before(point: Point, offset: int = offset) -> bool:
                 return _is_use(point) and objects.of(point) == {offset}
@@ -141,7 +148,7 @@ def _any_before(kernel: Kernel, accepts: Test, point: Point) -> bool:
 
 def supplies(kernel: Kernel) -> Iterator[Report]:
     """Waits on an mbarrier on which nothing arrives."""
-    objects = _Objects(kernel)
+    objects = kernel.fact(_Objects)
     suppliers = objects.known(kernel.of(is_supplier))
     if suppliers is None:
         return
@@ -187,7 +194,7 @@ def _variable(kernel: Kernel, point: Point) -> str:
 
 def arrivals(kernel: Kernel) -> Iterator[Report]:
     """First phases that never complete: outside of loops, fewer threads arrive than the mbarrier expects."""
-    objects = _Objects(kernel)
+    objects = kernel.fact(_Objects)
     suppliers, inits = objects.known(kernel.of(is_supplier)), objects.known(kernel.of(_is_init))
     if suppliers is None or inits is None:
         return
@@ -220,11 +227,12 @@ def _total(kernel: Kernel, points: list[Point]) -> int | None:
     return total
 
 
-def _effective(kernel: Kernel, objects: _Objects) -> list[Point]:
+def _effective(kernel: Kernel) -> list[Point]:
     """The waits that may wait for something.
 
     The phase before the first counts as complete: a wait for its parity on an mbarrier that completes one phase only waits for nothing.
     """
+    objects = kernel.fact(_Objects)
     suppliers, inits = objects.known(kernel.of(is_supplier)), objects.known(kernel.of(_is_init))
     waits = kernel.of(_is_wait)
     if suppliers is None or inits is None:
@@ -244,8 +252,8 @@ def _effective(kernel: Kernel, objects: _Objects) -> list[Point]:
 
 def awaited_copies(kernel: Kernel) -> Iterator[Report]:
     """Copies to shared memory whose mbarrier nothing waits for."""
-    objects = _Objects(kernel)
-    waits = objects.known(_effective(kernel, objects))
+    objects = kernel.fact(_Objects)
+    waits = objects.known(kernel.fact(_effective))
     if waits is None:
         return
     for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.completion is Completion.BYTES):
@@ -263,8 +271,8 @@ def commits(kernel: Kernel) -> Iterator[Report]:
                 message = f"no path from {start.op.short} reaches tcgen05.commit: nothing can wait for the operation"
                 fix = "let the issuing thread execute tcgen05.commit, and wait on its mbarrier before the result is used"
                 yield Report("X105", start.op, message, fix)
-    objects = _Objects(kernel)
-    waits = objects.known(_effective(kernel, objects))
+    objects = kernel.fact(_Objects)
+    waits = objects.known(kernel.fact(_effective))
     if waits is None:
         return
     unawaited = {p.op.index: p for p in kernel.of(_is_commit) if (offsets := objects.of(p)) and not offsets & waits.keys()}
@@ -299,7 +307,7 @@ def _is_commit(point: Point) -> bool:
 
 def bytes_expected(kernel: Kernel) -> Iterator[Report]:
     """Bytes that are expected on an mbarrier, against those of the copies that complete there, outside of loops."""
-    objects = _Objects(kernel)
+    objects = kernel.fact(_Objects)
     expects = objects.known(kernel.of(lambda p: _expected(p) is not None))
     copies = objects.known(kernel.of(_is_copy))
     if expects is None or copies is None or kernel.names_ranks or objects.known(kernel.of(is_supplier)) is None:

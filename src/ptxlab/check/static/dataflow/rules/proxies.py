@@ -174,7 +174,7 @@ def _follows(kernel: Kernel, store: Point, read: Point) -> bool:
     """Whether the operation may come after the store in the order of the text: in a thread that may execute both blocks."""
     if store.block == read.block and store.op.index < read.op.index:
         return True
-    return read.block in kernel.behind(store.block)
+    return kernel.comes_behind(store.block, read.block)
 
 
 RULES = (fences,)

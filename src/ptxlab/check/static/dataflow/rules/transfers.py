@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, releases, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
@@ -25,13 +26,34 @@ def _waits(write: bool, point: Point) -> bool:
     return isinstance(effect, TensorWait) and effect.write is write
 
 
+def _is_store(point: Point) -> bool:
+    return _transfers(True, point)
+
+
+def _is_load(point: Point) -> bool:
+    return _transfers(False, point)
+
+
+def _waits_for_loads(point: Point) -> bool:
+    return _waits(False, point)
+
+
+def _waits_for_stores(point: Point) -> bool:
+    return _waits(True, point)
+
+
+def _gives_away(point: Point) -> bool:
+    """Whether other threads may use columns after an instruction."""
+    return releases(point) or isinstance(point.op.effects, Dealloc)
+
+
 def loads(kernel: Kernel) -> Iterator[Report]:
     """Registers of loads that are used though some path to the end of the thread has no wait; columns given away before it."""
     readers = _readers(kernel)
     for paths in kernel.paths:
-        for load in paths.points(lambda p: _transfers(False, p)):
-            given = paths.path(load, lambda p: _waits(False, p), lambda p: releases(p) or isinstance(p.op.effects, Dealloc))
-            ends = paths.path(load, lambda p: _waits(False, p), None)
+        for load in paths.points(_is_load):
+            given = paths.path(load, _waits_for_loads, _gives_away)
+            ends = paths.path(load, _waits_for_loads, None)
             used = next((op for register in kernel.program.writes[load.op.index] for op in readers.get(register, ())), None)
             if isinstance(given, Point) and not _later_wait(paths, given):
                 message = f"no tcgen05.wait::ld stands between {load.op.short} and {given.op.short} at line {given.op.line}"
@@ -45,7 +67,7 @@ def loads(kernel: Kernel) -> Iterator[Report]:
 
 def _later_wait(paths: Paths, point: Point) -> bool:
     """Whether every path after an instruction has a wait."""
-    return paths.path(point, lambda p: _waits(False, p), None) is not True
+    return paths.path(point, _waits_for_loads, None) is not True
 
 
 def _readers(kernel: Kernel) -> dict[int, list[Op]]:
@@ -76,17 +98,21 @@ def _passes_on(kernel: Kernel, point: Point) -> bool:
 
 def stores(kernel: Kernel) -> Iterator[Report]:
     """Columns that are used before the store that fills them is known to be complete."""
-    if not kernel.of(lambda p: _transfers(True, p)):
+    if not kernel.of(_is_store):
         return
-    passing = {point.op.index for point in kernel.points if _passes_on(kernel, point)}
+
+    @cache
+    def passes_on(index: int) -> bool:
+        return _passes_on(kernel, kernel.flow.points[index])
+
     for paths in kernel.paths:
-        for store in paths.points(lambda p: _transfers(True, p)):
+        for store in paths.points(_is_store):
             columns = store.named("taddr")
 
             def uses(point: Point, columns: Value | None = columns) -> bool:
                 other = point.named("taddr")
                 again = _transfers(False, point) and columns is not None and other is not None and columns.same(other)
-                return again or point.op.index in passing or is_product(point)
+                return again or is_product(point) or passes_on(point.op.index)
 
             used = paths.path(store, _waits_for_stores, uses)
             if isinstance(used, Point):
@@ -94,10 +120,6 @@ def stores(kernel: Kernel) -> Iterator[Report]:
                 fix = "execute tcgen05.wait::st.sync.aligned after the store"
                 severity: Severity | None = None if _surely_used(kernel, paths, store, used) else "warning"
                 yield Report("X107", store.op if releases(used) else used.op, message, fix, severity=severity)
-
-
-def _waits_for_stores(point: Point) -> bool:
-    return _waits(True, point)
 
 
 def _surely_used(kernel: Kernel, paths: Paths, store: Point, used: Point) -> bool:

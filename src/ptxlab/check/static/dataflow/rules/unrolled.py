@@ -84,10 +84,11 @@ class _Initialised:
         address = mbarrier_operand(step.point) if self.known else None
         if not self.known or address is None or not _is_use(step, address):
             return
+        offset = (address.of(int(step.threads.argmax())) or 0) & addresses.OFFSET_MASK
+        if offset in self.known:
+            return
         low, high, name = addresses.extent(kernel, address.root)
-        offset = int(np.broadcast_to(np.asarray(address.data), step.threads.shape)[step.threads][0]) & addresses.OFFSET_MASK
-        inside = any(low <= each < high for each in self.known)
-        if inside and low <= offset < high and offset not in self.known:
+        if low <= offset < high and any(low <= each < high for each in self.known):
             message = f"there is no mbarrier object at shared offset {offset:#x}, in {name}: only others of it are initialised"
             fix = "execute mbarrier.init for each mbarrier of the array"
             yield Report("B503", step.point.op, message, fix, severity=None if step.certain else "warning")

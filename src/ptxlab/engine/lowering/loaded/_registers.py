@@ -23,8 +23,8 @@ class LoadedRegisters:
     """What is known of the registers of a program; ``loaded`` says into which operand a native loads, and the bits of its elements.
 
     Loads that write the same registers, in the same order, note from where these come in the same place: what is noted there is true of
-    the registers whichever of the loads was the last one. The first one stands for all of them. Other registers that several loads write
-    are not known. Zeros that fill the register where the guard of the only load is false count as loaded zeros.
+    the registers whichever of the loads was the last one. The first one stands for all of them. Other registers that several loads write,
+    and halves of words, are not known here. Zeros that fill the register where the guard of the only load is false count as loaded zeros.
 
     A move copies the words, but not what is noted of them: the copy is known as long as the block goes on and none of the loads executes.
     """
@@ -32,7 +32,8 @@ class LoadedRegisters:
     def __init__(self, program: Program, loaded: Callable[[Native | None], tuple[int, int]]) -> None:
         self._program = program
         self._groups: dict[int, list[int]] = {}
-        self._direct: dict[int, Words] = {}
+        self._firsts: dict[int, int] = {}
+        self._direct: dict[int, list[LoadedWord]] = {}
         self._moves: dict[int, Op] = {}
         self._find_loads(loaded)
         if self._direct:
@@ -51,10 +52,11 @@ class LoadedRegisters:
                 is_global = isinstance(native, LaneAccess) and native.space in ("global", "generic")
                 first = firsts.setdefault((tuple(items), type(native), is_global), op.index)
                 self._groups.setdefault(first, []).append(op.index)
+                self._firsts[op.index] = first
                 if first == op.index:
                     for number, item in enumerate(items):
                         if isinstance(item, Reg):
-                            known = item.index not in self._direct and program.registers[item.index].bits == bits
+                            known = item.index not in self._direct and program.registers[item.index].bits == bits >= _WORD
                             others.update(() if known else (item.index,))
                             begin = number * bits // 8
                             self._direct[item.index] = [LoadedWord(op.index, begin + at // 8) for at in range(0, bits, _WORD)]
@@ -79,6 +81,19 @@ class LoadedRegisters:
                 self._moves.update((register, op) for register in program.writes[op.index] if writers[register] == 1)
         self._block = {index: number for number, block in enumerate(program.blocks) for index in range(block.start, block.stop)}
 
+    @property
+    def loads(self) -> bool:
+        """Whether there are loads."""
+        return bool(self._groups)
+
+    def direct(self, register: int) -> list[LoadedWord]:
+        """The words of a register that nothing but loads writes, all alike; empty for another one."""
+        return self._direct.get(register, [])
+
+    def first(self, load: int) -> int:
+        """The load that stands for one."""
+        return self._firsts[load]
+
     def alike(self, load: int) -> list[int]:
         """The loads for which this one stands."""
         return self._groups[load]
@@ -97,7 +112,7 @@ class LoadedRegisters:
     def _held(self, item: Resolved, at: int, moved: bool = True) -> Words | None:
         """The words in a register when an op executes."""
         if not isinstance(item, Reg) or item.index in self._direct:
-            return self._direct[item.index] if isinstance(item, Reg) else None
+            return [*self._direct[item.index]] if isinstance(item, Reg) else None
         move = self._moves.get(item.index)
         if not moved or move is None or not move.index < at or self._block[move.index] != self._block[at]:
             return None

@@ -1,0 +1,73 @@
+"""Runs with functions that take two vectors of lanes at once, which are cut into pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxlab.engine import Status
+from ptxlab.engine.llvm import _pieces
+from tests.engine.engine_helpers import Bench, program_of
+from tests.engine.test_control import Writer, unshared
+
+APPROXIMATE = ("rcp.approx.f32", "sqrt.approx.ftz.f32", "rsqrt.approx.f32", "ex2.approx.ftz.f32", "lg2.approx.f32", "ex2.approx.f16x2")
+
+
+class Straight(Writer):
+    """One run of pure instructions, with approximate functions of any bits."""
+
+    def statement(self, depth: int) -> None:
+        kind, say = self.random.random(), self.lines.append
+        if kind < 0.4:
+            say(f"{self.guard()}{self.random.choice(self.OPS)} {self.register()}, {self.source()}, {self.source()};")
+        elif kind < 0.5:
+            say(f"setp.{self.random.choice(self.COMPARE)} {self.predicate()}, {self.source()}, {self.register()};")
+        elif kind < 0.6:
+            say(f"{self.guard()}div.full.f32 {self.register()}, {self.register()}, {self.register()};")
+        elif kind < 0.7:
+            say(f"mov.b64 %rd5, {{{self.register()}, {self.register()}}}; mov.b64 {{{self.register()}, {self.register()}}}, %rd5;")
+        else:
+            say(f"{self.guard()}{self.random.choice(APPROXIMATE)} {self.register()}, {self.register()};")
+
+    def body(self, depth: int) -> None:
+        for _ in range(8):
+            self.statement(depth)
+
+    def text(self) -> str:
+        self.body(0)
+        self.body(0)
+        return super().text()
+
+
+@pytest.mark.parametrize("lanes", [0xFFFFFFFF, 0x0F0F1234])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_runs(seed: int, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code gives what the interpreter gives with a row for every register, also where a piece may end after each op."""
+    results = []
+    for few in (_pieces._FEW, 1, 0):
+        monkeypatch.setattr(_pieces, "_FEW", few)
+        # Another constant, so that no cached code is taken.
+        program = program_of(f"mov.b32 %r70, {few}; {Straight(seed).text()}", params=".param .u64 out")
+        made = program if few else unshared(program)
+        bench = Bench(made, backend="llvm" if few else "numpy", arrays=[np.zeros(512, np.uint32)], lanes=lanes)
+        bench.set_param("out", bench.addresses[0])
+        assert bench.run() == Status.EXIT
+        results.append(bench.arrays[0])
+    assert results[0].any()
+    assert np.array_equal(results[0], results[2])
+    assert np.array_equal(results[1], results[2])
+
+
+def test_a_value_without_a_row_is_not_cut_off() -> None:
+    """A piece ends only where all that is needed has a row; behind the last use of such a value, it ends."""
+    long = "\n".join(f"add.f32 %f{i + 3}, %f{i + 2}, %f1;" for i in range(14))
+    program = program_of(
+        f"mov.b32 %f1, 0x40000000; rcp.approx.f32 %f2, %f1; {long} add.f32 %f17, %f16, %f2; mov.b32 %f18, 0;"
+        "add.f32 %f19, %f18, %f18; ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %f19; st.global.f32 [%rd1+4], %f17; ret;",
+        params=".param .u64 out",
+    )
+    run = program.ops[: next(op.index for op in program.ops if op.opcode.startswith("ld"))]
+    cut = [len(ops) for ops, _, _ in _pieces.pieces(program, run, {r for op in run for r in program.writes[op.index]}, 16)]
+    assert sum(cut) == len(run) == 19
+    assert cut == [17, 2]
+    assert [lanes for *_, lanes in _pieces.pieces(program, run, set(), 16)] == [32, 16]

@@ -235,8 +235,8 @@ def test_values_of_parameters_behind_readable_ones(driver: Driver, at: int, resu
     driver.context()
     sums = driver.function(driver.module(SUM), "sums")
     out = driver.allocate(8)
-    room = mmap.mmap(-1, 2 * mmap.PAGESIZE)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     libc = ctypes.CDLL(None)
     libc.mprotect.argtypes = [c_void_p, c_size_t, c_int]
     for offset, value in ((0, out.value), (8, 30), (24, 0)):

@@ -29,22 +29,17 @@ __all__ = ["RULES"]
 
 def alignment(kernel: Kernel) -> Iterator[Report]:
     """Instructions with .aligned that only part of a warp executes."""
-    known: dict[tuple[int, int], tuple[int, int, int] | None] = {}
     for point in kernel.of(lambda p: p.op.aligned and p.op.effects is not None):
         reached = kernel.reached(point)
         assert reached is not None
         executing = kernel.executing(point)
-        divided = None if executing is reached else _divided(kernel, executing, reached)
+        divided = _divided(kernel, executing, reached)
         if divided is not None:
             message = f"the predicate of {point.op.short} is true in {divided[1]} of {divided[2]} threads of warp {divided[0]}"
             fix = "use a predicate that is the same in the warp, or branch around the instruction"
             yield Report("B517", point.op, message, fix)
             continue
-        whole = kernel.continuing(point)
-        key = id(reached), id(whole)
-        if key not in known:
-            known[key] = _divided(kernel, reached, whole)
-        others = known[key]
+        others = _divided(kernel, reached, kernel.continuing(point))
         if others is not None:
             message = (
                 f"{point.op.short} is executed by {others[1]} threads of warp {others[0]}; all threads of a warp must execute it together"
@@ -80,11 +75,10 @@ def exchanges(kernel: Kernel) -> Iterator[Report]:
 
 def _divided(kernel: Kernel, part: NDArray[np.bool_], whole: NDArray[np.bool_], size: int = 1) -> tuple[int, int, int] | None:
     """The first warp, or group of warps, with threads in the part and others in the whole only: its number, and how many of each."""
-    warps = kernel.flow.threads.warp // size
-    sure = kernel.surely(np.ones_like(part)) if kernel.flow.threads.exact else np.ones_like(part)
-    missing = whole & ~part & sure
+    missing = whole & ~part
     if not missing.any():
         return None
+    warps = kernel.flow.threads.warp // size
     for warp in sorted(set(warps[part].tolist())):
         inside = warps == warp
         if (missing & inside).any():

@@ -11,7 +11,8 @@ from ptxlab.debug._findings import ends_threads
 from ptxlab.engine import Context, Executable, Program, Status, Word
 from ptxlab.engine.llvm.entry_points import Node
 from ptxlab.engine.lowering.register_use import observed_registers
-from ptxlab.engine.reference.interpreter import Interpreter, Warp
+from ptxlab.engine.reference.interpreter import Interpreter
+from ptxlab.engine.reference.warp import Warp
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution

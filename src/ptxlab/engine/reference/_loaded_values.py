@@ -17,7 +17,7 @@ from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedWord, NotedHalves
-    from ptxlab.engine.reference.interpreter import Warp
+    from ptxlab.engine.reference.warp import Warp
 
 __all__ = [
     "note_cell",

@@ -41,7 +41,7 @@ from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.layout import fragment
 
 if TYPE_CHECKING:
-    from ptxlab.engine.reference.interpreter import Warp
+    from ptxlab.engine.reference.warp import Warp
 
 __all__ = ["Stop", "bytes_at", "drain_copies", "fault_at", "perform_native", "shuffled"]
 

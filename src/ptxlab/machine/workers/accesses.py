@@ -34,6 +34,8 @@ class Groups(NamedTuple):
     bits: NDArray[np.uint64]
 
 
+_BITS = 64
+"""A word of a map is about so many bytes."""
 _ALL = np.uint64(2**64 - 1)
 _NOTHING = Groups(np.zeros(0, np.int64), np.zeros((0, _WORDS), np.uint64))
 
@@ -61,12 +63,16 @@ def take(allocation: Allocation, groups: Groups, rows: NDArray[np.uint8]) -> Non
 
 
 def put(allocation: Allocation, groups: Groups, rows: NDArray[np.uint8]) -> None:
-    """Write the bytes of rows that belong to groups into an allocation; the others in the rows are lost."""
+    """Write the bytes of rows that belong to groups into an allocation."""
     numbers, bits = groups
     whole, end, inner = _whole(allocation, groups)
-    partial = np.flatnonzero((bits[:inner] != _ALL).any(axis=1))
-    rows[partial] = np.where(_mask(bits[partial]), rows[partial], whole[numbers[partial]])
-    whole[numbers[:inner]] = rows[:inner]
+    words, places = bits[:inner].reshape(-1), (numbers[:inner, None] * _WORDS + np.arange(_WORDS)).reshape(-1)
+    source, target = rows[:inner].reshape(-1, _BITS), whole.reshape(-1, _BITS)
+    full = np.flatnonzero(words == _ALL)
+    target[places[full]] = source[full]
+    partial = np.flatnonzero((words != _ALL) & (words != 0))
+    into = places[partial]
+    target[into] = np.where(_mask(words[partial, None]), source[partial], target[into])
     if inner < len(rows):
         np.copyto(end, rows[inner, : len(end)], where=_mask(bits[inner:])[0, : len(end)])
     if allocation.mirror is not None:

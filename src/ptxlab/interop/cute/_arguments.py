@@ -13,17 +13,10 @@ from ptxlab.machine.launch.arguments import as_array, buffer_address
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.replay.replay import Placed, placed_buffer
 
-__all__ = ["example", "host_memory", "is_tensor", "passed"]
+__all__ = ["example", "host_memory", "passed"]
 
 ALIGNMENT = 16
 """What host functions may assume of the address of an array, in bytes: what TMA needs."""
-
-TYPES = {
-    "bool": "Boolean", "int8": "Int8", "uint8": "Uint8", "int16": "Int16", "uint16": "Uint16", "int32": "Int32", "uint32": "Uint32",
-    "int64": "Int64", "uint64": "Uint64", "float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "float64": "Float64",
-    "float8_e4m3fn": "Float8E4M3FN", "float8_e5m2": "Float8E5M2", "float8_e8m0fnu": "Float8E8M0FNU",
-}  # fmt: skip
-"""Element types: as NumPy, ml_dtypes and torch name them -> as CuTe DSL names them."""
 
 
 def _place(value: Any, name: str) -> Placed | None:
@@ -38,24 +31,25 @@ def _place(value: Any, name: str) -> Placed | None:
 
 def _tensor(place: Placed, address: int) -> Any:
     """The tensor that CuTe DSL passes for an array at an address: code is compiled for its element type, shape and strides."""
-    import cutlass
     from cutlass.cute.runtime import from_dlpack
 
-    element, size = getattr(cutlass, TYPES.get(str(place.dtype), ""), None), place.dtype.itemsize
     what = fix = ""
-    if any(stride % size for stride in place.strides):
-        what = f"the strides {place.strides} are no multiples of the {size} bytes of an element"
-    elif element is None:
-        what = f"CuTe DSL has no element type for {place.dtype}"
-        fix = "pass the bytes as uint8 and give them their type in the host function (cute.recast_tensor)"
+    if any(stride % place.dtype.itemsize for stride in place.strides):
+        what = f"the strides {place.strides} are no multiples of the {place.dtype.itemsize} bytes of an element"
     elif address % ALIGNMENT:
         what = f"the array starts {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT}"
         fix = "copy it, or pass from_dlpack(array)"
+    else:
+        try:
+            owner = DeviceArray(address, place.shape, place.strides, place.dtype)
+            tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
+            tensor.element_type = tensor.element_type  # which CuTe DSL looks up when it is asked for
+        except (BufferError, RuntimeError):
+            what = f"CuTe DSL has no element type for {place.dtype}"
+            fix = "pass the bytes as uint8 and give them their type in the host function (cute.recast_tensor)"
     if what:
         raise refuse("I103", f"argument {place.name}: {what}", fix=fix)
-    owner = DeviceArray(address, place.shape, place.strides, size)
-    tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
-    tensor.element_type, tensor.ptxlab_owner = element, owner
+    tensor.ptxlab_owner = owner
     return tensor
 
 
@@ -101,10 +95,3 @@ def _memory(value: Any) -> Iterator[HostArray | int]:
             yield from _memory(item)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _memory([getattr(value, f.name) for f in dataclasses.fields(value)])
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of CuTe DSL, with or without memory."""
-    from cutlass.cute.runtime import _FakeTensor, _Tensor
-
-    return type(value) in (_FakeTensor, _Tensor)

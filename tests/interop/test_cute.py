@@ -141,6 +141,17 @@ def test_tensors_in_a_dataclass(programs: ModuleType) -> None:
     np.testing.assert_array_equal(b, 2 * a)
 
 
+def test_tensors_in_an_object_of_the_program(programs: ModuleType) -> None:
+    """CuTe DSL asks the object for its pointers; nothing else tells which memory it has."""
+    from cutlass.cute.runtime import from_dlpack
+
+    a, b = arrays()
+    pair = programs.Pair(from_dlpack(a), from_dlpack(b))
+    result = cute.compile(programs.scale_pair, pair, 1.0).launch(pair, 2.0)
+    assert result.ok, result.diagnostics
+    np.testing.assert_array_equal(b, 2 * a)
+
+
 def test_pointers_are_device_addresses(programs: ModuleType) -> None:
     import cutlass
     from cutlass.cute.runtime import make_ptr
@@ -389,6 +400,7 @@ def test_a_finding_names_the_line_of_the_program(tmp_path: Path) -> None:
     assert "error[M402]" in done.stderr
     assert "target[thread] = cutlass.Float32(1)" in done.stderr
     assert "wrong.py:4" in done.stderr
+    assert "0 bytes past the end of argument target (" in done.stderr
 
 
 def test_the_switch_is_undone(programs: ModuleType) -> None:

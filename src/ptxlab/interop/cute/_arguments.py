@@ -1,19 +1,21 @@
-"""Arguments of host functions: arrays become tensors of CuTe DSL, at the addresses that they have."""
+"""Arguments of host functions: arrays become tensors of CuTe DSL, at the addresses that they have, and calls tell their memory."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ptxlab.formats.dlpack import DeviceArray, strided_view
-from ptxlab.interop._host_memory import HostArray, placed
+from ptxlab.interop._host_memory import HostArray
+from ptxlab.interop.session import replace_attribute
 from ptxlab.machine import Buffer, Device
 from ptxlab.machine.launch.arguments import as_array, buffer_address
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.replay.replay import Placed, placed_buffer
 
-__all__ = ["example", "host_memory", "passed"]
+__all__ = ["example", "passed", "surround_calls"]
 
 ALIGNMENT = 16
 """What host functions may assume of the address of an array, in bytes: what TMA needs."""
@@ -59,39 +61,62 @@ def example(value: Any, name: str) -> Any:
     return value if found is None else _tensor(found, 0)
 
 
-def passed(values: Mapping[str, Any], device: Device) -> tuple[dict[str, Any], list[tuple[str, Any]], list[Placed]]:
-    """What the host function takes, the memory that it lies in or points to, by the names of the arguments, and all arrays."""
+def passed(values: Mapping[str, Any], device: Device) -> tuple[dict[str, Any], list[Placed]]:
+    """What the host function takes, by the names of the arguments, and the arrays among these."""
     for position, (name, value) in enumerate(values.items()):
         if isinstance(value, Buffer):
             buffer_address(value, device, f"{position} ({name})")
     arrays = [found for name, value in values.items() if (found := _place(value, name)) is not None]
-    taken = {**values, **{place.name: _tensor(place, place.address) for place in arrays}}
-    memory = host_memory(taken)
-    given = [(place.name, HostArray(place.host)) for place in arrays if place.host is not None]
-    return taken, [*given, *memory], [*arrays, *placed(memory)]
+    return {**values, **{place.name: _tensor(place, place.address) for place in arrays}}, arrays
 
 
-def host_memory(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The memory that arguments lie in or point to, by the names of the arguments: as an array of the host, or by an address."""
-    return [(name, memory) for name, value in values.items() for memory in _memory(value)]
+def surround_calls(stack: ExitStack, surround: Callable[[list[tuple[str, Any]]], AbstractContextManager[object]]) -> None:
+    """Make every call of a host function happen inside what ``surround`` gives for its memory, until the stack is closed.
 
-
-def _memory(value: Any) -> Iterator[HostArray | int]:
-    from cutlass.cute import AddressSpace
+    ``surround`` is called with the memory that tensors lie in and pointers point to, as arrays of the host or as addresses, by the names
+    of the arguments, or by positions if an argument has several parts. It is called without any when the kernels are loaded.
+    """
+    from cutlass.base_dsl.jit_executor import JitExecutor
     from cutlass.cute.runtime import _Pointer, _Tensor
+    from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction
+
+    load_library, run_program = CudaDialectJitCompiledFunction._load_cuda_library, JitExecutor.run_compiled_program
+    owners: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+    def noted(pointers: Callable[[Any], list[int]]) -> Callable[[Any], list[int]]:
+        def note(self: Any) -> list[int]:
+            found = pointers(self)
+            owners.update(dict.fromkeys(found, self))
+            return found
+
+        return note
+
+    def load(self: Any) -> Any:
+        with surround([]):
+            return load_library(self)
+
+    def run(self: Any, parts: list[Any]) -> Any:
+        names = list(self.jit_module.execution_args.signature.parameters)
+        named = zip(names if len(names) == len(parts) else map(str, range(len(parts))), parts, strict=True)
+        owned = [(name, owners.get(part)) for name, part in named if isinstance(part, int)]
+        with surround([(name, _memory(owner)) for name, owner in owned if owner is not None]):
+            return run_program(self, parts)
+
+    for owner in (_Tensor, _Pointer):
+        replace_attribute(stack, owner, "__c_pointers__", noted(owner.__c_pointers__))
+    replace_attribute(stack, CudaDialectJitCompiledFunction, "_load_cuda_library", load)
+    replace_attribute(stack, JitExecutor, "run_compiled_program", run)
+
+
+def _memory(value: Any) -> HostArray | int:
+    """The memory of a tensor or pointer of CuTe DSL."""
+    from cutlass.cute import AddressSpace
+    from cutlass.cute.runtime import _Pointer
 
     if type(value) is _Pointer:
-        yield int(value._pointer)
-    elif type(value) is _Tensor and value.memspace == AddressSpace.gmem:
-        yield int(value.data_ptr)
-    elif type(value) is _Tensor:
-        size = value._dltensor_wrapper.dtype.width // 8
-        steps = [int(step) * size for step in value.stride]
-        yield HostArray(strided_view(value.data_ptr, tuple(map(int, value.shape)), steps, f"u{size}"))
-    elif isinstance(value, Mapping):
-        yield from _memory(list(value.values()))
-    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        for item in value:
-            yield from _memory(item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield from _memory([getattr(value, f.name) for f in dataclasses.fields(value)])
+        return int(value._pointer)
+    if value.memspace == AddressSpace.gmem:
+        return int(value.data_ptr)
+    size = value._dltensor_wrapper.dtype.width // 8
+    steps = [int(step) * size for step in value.stride]
+    return HostArray(strided_view(value.data_ptr, tuple(map(int, value.shape)), steps, f"u{size}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -18,8 +18,8 @@ from ptxlab.cuda.calls import host_call, launching
 from ptxlab.cuda.libraries import CUTE
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import _bindings_runtime
-from ptxlab.interop._host_memory import registered_arguments
-from ptxlab.interop.cute._arguments import example, passed
+from ptxlab.interop._host_memory import HostArray, placed, registered_arguments
+from ptxlab.interop.cute._arguments import example, passed, surround_calls
 from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.interop.session import FOR_GOOD, replace_attribute
 from ptxlab.machine import Device, LaunchError, Module, Result, loads
@@ -138,11 +138,18 @@ class Compiled:
         driver.adopt(target)
         results: list[Result] = []
         run = launching(options, lambda _kernel, _shape, result: results.append(result))
-        taken, memory, arrays = passed(self._named(args), target)
+        taken, arrays = passed(self._named(args), target)
         for name, value in taken.items():
             self._check_form(name, value)
+        given = [(place.name, HostArray(place.host)) for place in arrays if place.host is not None]
+
+        def surround(memory: list[tuple[str, Any]]) -> AbstractContextManager[None]:
+            arrays.extend(placed(memory))
+            return registered_arguments(driver, [*given, *memory])
+
         try:
-            with host_call(driver, target, run), registered_arguments(driver, memory):
+            with host_call(driver, target, run), ExitStack() as stack:
+                surround_calls(stack, surround)
                 self.function(*taken.values())
         except PtxlabError:
             if not results or results[-1].ok:

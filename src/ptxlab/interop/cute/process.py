@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial, wraps
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from ptxlab import cuda
 from ptxlab.cuda.building import build
 from ptxlab.cuda.libraries import CUTE
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.interop._host_memory import call_in_session, registered_arguments
-from ptxlab.interop.cute._arguments import host_memory
+from ptxlab.interop.cute._arguments import surround_calls
 from ptxlab.interop.cute._compile import compiling_for, cutlass, kept_folder
 from ptxlab.interop.optional_packages import after_import
 from ptxlab.interop.session import FOR_GOOD, Session, current, replace_attribute, switched_by
@@ -48,7 +46,7 @@ def installed() -> Iterator[None]:
     """Run CuTe DSL's kernels in the current session for a ``with`` statement."""
     cutlass()
     with compiling_for(current().settings.target), ExitStack() as stack:
-        _surround_calls(stack, call_in_session)
+        surround_calls(stack, call_in_session)
         yield
 
 
@@ -57,7 +55,7 @@ def prepare() -> None:
     """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
     driver = cuda.install()
     os.environ.update(settings(driver.bridge.devices[0].target or "", kept_folder(), build(CUTE)))
-    after_import("cutlass.cute.runtime", partial(_surround_calls, FOR_GOOD, partial(registered_arguments, driver)))
+    after_import("cutlass.cute.runtime", partial(surround_calls, FOR_GOOD, partial(registered_arguments, driver)))
     after_import("cutlass.testing", _measure_once)
 
 
@@ -73,37 +71,6 @@ def settings(target: str, folder: Path, library: Path) -> dict[str, str]:
     kept = {"KEEP": "ptx,cubin", "DUMP_DIR": str(folder), "NO_CACHE": "1", "DISABLE_FILE_CACHING": "1"}
     values = {**kept, "ARCH": target, "LINEINFO": "1", "LIBS": str(library)}
     return {f"{prefix}_{name}": value for prefix in ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL") for name, value in values.items()}
-
-
-def _surround_calls(stack: ExitStack, surround: Callable[[list[tuple[str, Any]]], AbstractContextManager[object]]) -> None:
-    """Make every call of a host function happen inside what ``surround`` gives for its host memory, until the stack is closed."""
-    from cutlass.base_dsl.jit_executor import JitExecutor
-    from cutlass.cute.runtime import _Pointer, _Tensor
-    from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction
-
-    owners: WeakValueDictionary[int, Any] = WeakValueDictionary()
-
-    def noted(pointers: Callable[[Any], list[int]]) -> Callable[[Any], list[int]]:
-        def note(self: Any) -> list[int]:
-            found = pointers(self)
-            owners.update(dict.fromkeys(found, self))
-            return found
-
-        return note
-
-    def surrounded(run: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Any, *exe_args: list[Any]) -> Any:
-            addresses = [(str(i), pointer) for i, pointer in enumerate(chain(*exe_args)) if isinstance(pointer, int)]
-            passed = {name: owner for name, address in addresses if (owner := owners.get(address)) is not None}
-            with surround(host_memory(passed)):
-                return run(self, *exe_args)
-
-        return call
-
-    for owner in (_Tensor, _Pointer):
-        replace_attribute(stack, owner, "__c_pointers__", noted(owner.__c_pointers__))
-    for owner, name in ((CudaDialectJitCompiledFunction, "_load_cuda_library"), (JitExecutor, "run_compiled_program")):
-        replace_attribute(stack, owner, name, surrounded(getattr(owner, name)))
 
 
 def _measure_once() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.cuda.images import PtxStore
-from ptxlab.interop.cute._kept import settings as cute_settings
+from ptxlab.interop.cute.process import settings as cute_settings
 from ptxlab.interop.triton.ptxas import settings as triton_settings
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "end_to_end" / "cute"

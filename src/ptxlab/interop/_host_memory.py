@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,8 @@ __all__ = [
     "merged",
     "named_tensor",
     "placed",
-    "reached_memory",
     "registered",
+    "registered_arguments",
 ]
 
 _FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
@@ -180,7 +180,7 @@ def merged(pieces: list[HostMemory]) -> list[HostMemory]:
     return merged
 
 
-def reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
+def _reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
     """The memory of arguments, with the tensors that pointers in them point to.
 
     Parameters
@@ -212,6 +212,13 @@ def registered(driver: Driver, pieces: list[HostMemory]) -> Iterator[None]:
             library.ptxlab_heap_unregister(piece.low)
 
 
+def registered_arguments(driver: Driver, values: Iterable[tuple[str, Any]]) -> AbstractContextManager[None]:
+    """Register the host memory of arguments, with the tensors that pointers in them point to; what the driver has allocated is known."""
+    known = driver.bridge.memory
+    known.update()
+    return registered(driver, _reached_memory((name, v) for name, v in values if not isinstance(v, int) or known.containing(v) is None))
+
+
 @contextmanager
 def call_in_session(values: list[tuple[str, Any]]) -> Iterator[Driver]:
     """Call host code whose launches are those of the current session; the memory of its arguments is the device's meanwhile."""
@@ -219,6 +226,6 @@ def call_in_session(values: list[tuple[str, Any]]) -> Iterator[Driver]:
     with (
         session.with_arrays(placed(values)),
         host_call(driver, session.device, session.launch),
-        registered(driver, reached_memory(values)),
+        registered_arguments(driver, values),
     ):
         yield driver

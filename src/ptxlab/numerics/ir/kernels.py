@@ -12,7 +12,8 @@ from ptxlab.formats import FORMATS
 from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
-from ptxlab.numerics.ir._fused import fused_ir, reads_pairs
+from ptxlab.numerics.ir._block import adds_directly, may_overflow, reads_pairs
+from ptxlab.numerics.ir._fused import fused_ir
 from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
 from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
@@ -66,7 +67,8 @@ def _key(step: Step, wide: bool) -> tuple[object, ...]:
         return "group", step.window, step.floor
     if step.output == "s32":
         return ("integer",)
-    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step)
+    sums = adds_directly(step), may_overflow(step)
+    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step), *sums
 
 
 @cache

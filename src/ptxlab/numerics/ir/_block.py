@@ -30,8 +30,8 @@ def reads_pairs(step: Step) -> bool:
 
 
 def adds_directly(step: Step) -> bool:
-    """Whether an i32 holds C and the terms of a step, or shows that it does not: the terms alone always fit, C has a bit more."""
-    return step.k <= TERMS
+    """Whether the terms of a step fit an i32, so that its sum with C either does or is close to the end of the range."""
+    return step.k << (step.window + 2) <= 1 << 31
 
 
 def may_overflow(step: Step) -> bool:

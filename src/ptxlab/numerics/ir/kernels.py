@@ -67,8 +67,14 @@ def _key(step: Step, wide: bool) -> tuple[object, ...]:
         return "group", step.window, step.floor
     if step.output == "s32":
         return ("integer",)
-    sums = adds_directly(step), may_overflow(step)
-    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step), *sums
+    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step), _sums(step)
+
+
+def _sums(step: Step) -> str:
+    """How a step's terms are summed, as far as nothing else decides it."""
+    if step.output not in ("f32", "e8m13") or step.group > 1 or reads_pairs(step):
+        return ""
+    return ("" if may_overflow(step) else ", sums of 32 bits") if adds_directly(step) else ", sums in parts"
 
 
 @cache
@@ -103,7 +109,7 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
     ]
     kernels = {_key(row, is_wide(fmt)): (row, is_wide(fmt)) for row in rows for fmt in row.a}
     for row, wide in kernels.values():
-        flags = [", wide exponents"] * wide + [", block-scaled"] * bool(row.scales) + [", integers"] * reads_pairs(row)
+        flags = [", wide exponents"] * wide + [", block-scaled"] * bool(row.scales) + [", integers"] * reads_pairs(row) + [_sums(row)]
         name = f"products to {row.output}, window {row.window}, floor {row.floor}{''.join(flags)}"
         parts.append(("products of s32" if row.output == "s32" else name, partial(multiplier, row, wide)))
     parts.sort(key=lambda part: part[0])

@@ -48,7 +48,7 @@ MOST_PRODUCTS = 64
 """Of one step, with those of elements that a sparse A does not store."""
 STRETCH = 256
 """Cells of a row whose largest exponents are found before their sums."""
-PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
+PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 scale"
 
 
 def fused_ir(step: Step, wide: bool, lanes: int) -> str:
@@ -100,13 +100,14 @@ class Fused(Block):
             self.a_bits = self.a_units.at(self.lda, "i32")
             self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")
             self.b_bits = self.b_units.at(code["n"], "i32")
-        self.sign = code["sign"].splat(lanes)
+        self.options = {name: code[name].to("i32") for name in ("keep", "sign", "scale")}
+        self.sign = self.options["sign"].splat(lanes)
         assert 2 * step.k <= MOST_PRODUCTS
         self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(2)]
         self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(2)]
         with code.loop(code["n"], 2) as n:
             several = (n + 1).lt(code["n"])
-            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | code["scale"]
+            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | self.options["scale"]
             together = several & flagged.eq(0)
             turns = (together | several.eq(0)).select(n + 1, n + 2)
             with code.loop(turns, start=n) as first:
@@ -120,7 +121,7 @@ class Fused(Block):
         with code.when(code["keep"].eq(0)), code.loop(code["m"], self.lanes) as m:
             for row in rows:
                 row.acc.store(code.const(vector("i32", self.lanes), 0), m)
-        with code.when((self.bbad.load("i32", first) | code["scale"]).eq(0)) as special:
+        with code.when((self.bbad.load("i32", first) | self.options["scale"]).eq(0)) as special:
             self._blocks(rows)
             special()
             with code.loop(code["m"], LANES) as m:
@@ -130,22 +131,25 @@ class Fused(Block):
         code = self.code
         here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
         scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
-        code.call(
-            "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
-        )
+        code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
     def _blocks(self, rows: list[PreparedRow]) -> None:
-        """All cells of some rows."""
+        """All cells of some rows.
+
+        LLVM does not know that an opaque number is a counter: it would keep one for each array, more than there are registers.
+        """
         code = self.code
         with code.loop(code["m"], STRETCH) as first:
             end = (first + STRETCH).min(code["m"])
             with code.loop(end, 2 * self.width, first) as m:
-                places = m, (m + self.width).lt(end).select(m + self.width, m)
+                here = code.opaque(m)
+                places = here, (here + self.width).lt(end).select(here + self.width, here)
                 for found, largest in zip(self.largest, self._largest_exponents(rows, places), strict=True):
                     for place, some in zip(places, largest, strict=True):
                         found.store(some, place - first)
             with code.loop(end, self.groups * self.lanes, first) as m:
-                self._block(rows, m, [found.at(m - first, self.narrow) for found in self.largest])
+                here = code.opaque(m)
+                self._block(rows, here, [found.at(here - first, self.narrow) for found in self.largest])
 
     def _block(self, rows: list[PreparedRow], m: Value, largest: list[Value]) -> None:
         code = self.code
@@ -249,14 +253,14 @@ class PreparedRow(Row):
 
     def __init__(self, kernel: Fused, n: Value, factors: Value) -> None:
         code = kernel.code
-        scale = kernel.b_scales.load("i32", n) if kernel.step.scales else code["scale"]
+        scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.options["scale"]
         super().__init__(code["acc"].at(n * code["stride"]), factors, scale)
         line = n * kernel.ldb
         self.values = kernel.b.at(line, "float")
         with code.loop(code["count"], CHUNK) as k:
             some = self.values.load(vector("float", CHUNK), k)
             lowered = some * 2.0**-LOWERED if kernel.small else some
-            factors.store((lowered.bits("i32") ^ code["sign"]).bits("float"), k)
+            factors.store((lowered.bits("i32") ^ kernel.options["sign"]).bits("float"), k)
         self.exponents = kernel.b_exponents.at(line, kernel.narrow)
         self.general_exponents = kernel.be.at(line, kernel.general_exponent)
         if kernel.has_pairs:

@@ -59,6 +59,10 @@ class Block:
     ----------
     a : the header of A
     small : whether exponents are read as bytes
+
+    Attributes
+    ----------
+    unrolled : elements of one turn of the loop that adds terms; one where the loop is rarely run, as what is unrolled takes longer to compile
     """
 
     def __init__(self, code: Function, a: Value, step: Step, lanes: int, *, small: bool) -> None:
@@ -67,6 +71,7 @@ class Block:
         self.narrow = "i8" if small else "i16"
         self.has_pairs = reads_pairs(step)
         self.groups = PAIRED_VECTORS if self.has_pairs else max(VECTORS, LANES // lanes)
+        self.unrolled = 1 if self.has_pairs else UNROLLED
         self.a, self.abad, self.a_scale = (a.pointer(i) for i in (VALUES, FLAGS, SCALES))
         self.lda = a.word(PADDED)
         self.a_flagged = a.word(FLAGGED).ne(0)
@@ -102,12 +107,12 @@ class Block:
         What is done with one product is spread over several turns: instructions that use different parts of the processor stand together.
         """
         code, lanes = self.code, self.lanes
-        with code.loop(end, UNROLLED, start) as first:
+        with code.loop(end, self.unrolled, start) as first:
             products: list[Value] = []
             scaled: list[Value] = []
             terms: list[Value] = []
-            for turn in range(UNROLLED + 3):
-                if turn < UNROLLED:
+            for turn in range(self.unrolled + 3):
+                if turn < self.unrolled:
                     k = first + turn
                     line = self.a.at(k * self.lda + m, "float")
                     b = [each.cell.row.factors.load("float", k).splat(lanes) for each in sums[:2]]
@@ -115,11 +120,11 @@ class Block:
                 for i, (each, part) in enumerate(zip(sums, parts, strict=True)):
                     if turn >= 3:
                         part.set(part.get() + terms.pop(0))
-                    if 2 <= turn < UNROLLED + 2:
+                    if 2 <= turn < self.unrolled + 2:
                         terms.append(scaled.pop(0).convert("fptosi", "i32"))
-                    if 1 <= turn < UNROLLED + 1:
+                    if 1 <= turn < self.unrolled + 1:
                         scaled.append(each.cell.scaled(products.pop(0)))
-                    if turn < UNROLLED:
+                    if turn < self.unrolled:
                         products.append(a[i // 2] * b[i % 2])
 
     def finish(self, m: Value, sums: Sequence[DoubleSum]) -> None:
@@ -140,6 +145,7 @@ class Doubles(Block):
     def __init__(self, module: Module, name: str, step: Step, lanes: int, *, small: bool) -> None:
         code = Function(module, name, "void", self.PARAMETERS, attributes="noinline", internal=True)
         super().__init__(code, code["a"], step, lanes, small=small)
+        self.unrolled = 1
         rows = [Row(code[f"acc_{i}"], code[f"factors_{i}"], code[f"scale_{i}"]) for i in (0, 1)]
         cells = self.cells(rows, code["m"], [code[f"largest_{i}"] for i in (0, 1)])
         for cell in cells:

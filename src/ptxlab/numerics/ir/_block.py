@@ -62,7 +62,7 @@ class Block:
 
     Attributes
     ----------
-    unrolled : elements of one turn of the loop that adds terms; one where the loop is rarely run, as what is unrolled takes longer to compile
+    unrolled : elements of one turn of the loop that adds terms; one where it rarely runs, since more take longer to compile
     """
 
     def __init__(self, code: Function, a: Value, step: Step, lanes: int, *, small: bool) -> None:

@@ -27,13 +27,13 @@ GROUPS = 4
 def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...], quick: bool = False) -> native.Library:
     """Compile the function that ``write`` emits, for vectors with the given number of 32-bit lanes.
 
-    ``quick``: without optimisation, in a sixth of the time, unless the cache has the optimised code.
+    ``quick``: without optimisation, in less than half of the time, unless the cache has the optimised code.
     """
     lanes = native.host().vector_bits // 32
     parts = ("numerics", lanes, *key)
     if quick and native.OBJECTS.read(native.object_key(*parts)) is None:
         return native.compile_or_load((*parts, "quick"), exports, lambda: write(lanes), opt=0)
-    return native.compile_or_load(parts, exports, lambda: write(lanes), opt=1)
+    return native.compile_or_load(parts, exports, lambda: write(lanes), opt=1, light=True)
 
 
 @cache

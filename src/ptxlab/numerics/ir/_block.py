@@ -93,7 +93,7 @@ class Block:
             if totals and adds_directly(self.step):
                 self._add_some(m + first // 2 * self.lanes, some, totals, 0, code["count"])
                 continue
-            with code.loop(code["count"], TERMS) as start:
+            with code.loop(code["count"], TERMS, entered=True) as start:
                 parts = [code.variable(vector("i32", self.lanes), 0) for _ in some]
                 self._add_some(m + first // 2 * self.lanes, some, parts, start, (start + TERMS).min(code["count"]))
                 for each, part in zip(some, parts, strict=True):
@@ -107,7 +107,7 @@ class Block:
         What is done with one product is spread over several turns: instructions that use different parts of the processor stand together.
         """
         code, lanes = self.code, self.lanes
-        with code.loop(end, self.unrolled, start) as first:
+        with code.loop(end, self.unrolled, start, entered=True) as first:
             products: list[Value] = []
             scaled: list[Value] = []
             terms: list[Value] = []

@@ -141,13 +141,13 @@ class Fused(Block):
         code = self.code
         with code.loop(code["m"], STRETCH) as first:
             end = (first + STRETCH).min(code["m"])
-            with code.loop(end, 2 * self.width, first) as m:
+            with code.loop(end, 2 * self.width, first, entered=True) as m:
                 here = code.opaque(m)
                 places = here, (here + self.width).lt(end).select(here + self.width, here)
                 for found, largest in zip(self.largest, self._largest_exponents(rows, places), strict=True):
                     for place, some in zip(places, largest, strict=True):
                         found.store(some, place - first)
-            with code.loop(end, self.groups * self.lanes, first) as m:
+            with code.loop(end, self.groups * self.lanes, first, entered=True) as m:
                 here = code.opaque(m)
                 self._block(rows, here, [found.at(here - first, self.narrow) for found in self.largest])
 
@@ -217,7 +217,7 @@ class Fused(Block):
         for first in range(0, len(sums), SUMS_AT_ONCE):
             some = sums[first : first + SUMS_AT_ONCE]
             parts = [code.variable(vector("i32", lanes), 0) for _ in some]
-            with code.loop(code["count"] >> 1, UNROLLED) as start:
+            with code.loop(code["count"] >> 1, UNROLLED, entered=True) as start:
                 for j in range(UNROLLED):
                     pair = start + j
                     line = self.a_pairs.at(pair * self.lda + m, "i32")
@@ -238,7 +238,7 @@ class Fused(Block):
         least = LEAST_FIELD if self.small else 2 * dead_exponent(True)
         some = vector(self.narrow, self.width)
         largest = [[code.variable(some, least) for _ in places] for _ in rows]
-        with code.loop(code["count"], UNROLLED) as first:
+        with code.loop(code["count"], UNROLLED, entered=True) as first:
             for k in (first + j for j in range(UNROLLED)):
                 a = [self.a_exponents.load(some, k * self.lda + m) for m in places]
                 for row, found in zip(rows, largest, strict=True):
@@ -257,7 +257,7 @@ class PreparedRow(Row):
         super().__init__(code["acc"].at(n * code["stride"]), factors, scale)
         line = n * kernel.ldb
         self.values = kernel.b.at(line, "float")
-        with code.loop(code["count"], CHUNK) as k:
+        with code.loop(code["count"], CHUNK, entered=True) as k:
             some = self.values.load(vector("float", CHUNK), k)
             lowered = some * 2.0**-LOWERED if kernel.small else some
             factors.store((lowered.bits("i32") ^ kernel.options["sign"]).bits("float"), k)

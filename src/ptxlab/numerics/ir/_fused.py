@@ -238,13 +238,19 @@ class Fused(Block):
         least = LEAST_FIELD if self.small else 2 * dead_exponent(True)
         some = vector(self.narrow, self.width)
         largest = [[code.variable(some, least) for _ in places] for _ in rows]
+
+        def larger(one: Value, other: Value) -> Value:
+            return one.intrinsic("umax" if self.small else "smax", other)
+
         with code.loop(code["count"], UNROLLED, entered=True) as first:
-            for k in (first + j for j in range(UNROLLED)):
-                a = [self.a_exponents.load(some, k * self.lda + m) for m in places]
-                for row, found in zip(rows, largest, strict=True):
-                    b = row.exponents.load(self.narrow, k).splat(self.width)
-                    for exponents, each in zip(a, found, strict=True):
-                        each.set(each.get().intrinsic("umax" if self.small else "smax", exponents + b))
+            steps = [first + j for j in range(UNROLLED)]
+            a = [[self.a_exponents.load(some, k * self.lda + m) for k in steps] for m in places]
+            for row, found in zip(rows, largest, strict=True):
+                b = [row.exponents.load(self.narrow, k).splat(self.width) for k in steps]
+                for exponents, each in zip(a, found, strict=True):
+                    sums = [x + y for x, y in zip(exponents, b, strict=True)]
+                    # Pairs first: a chain of maxima would wait for each of them.
+                    each.set(larger(each.get(), reduce(larger, map(larger, sums[::2], sums[1::2]))))
         return [[each.get() for each in found] for found in largest]
 
 

@@ -14,7 +14,7 @@ from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_expo
 if TYPE_CHECKING:
     from ptxlab.numerics.ir._block import Block, Row
 
-__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
+__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum", "largest_magnitude"]
 
 LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
@@ -187,10 +187,13 @@ class IntegerSum:
         self.add(shifted)
         self.overflow.set(self.overflow.get() | (number.constant(0) - lost) | lost)
 
-    def finish(self) -> None:
-        """Convert and store the sum."""
-        cut = to_float_toward_zero(self.total.get())
-        self.cell.store(cut & ~0x3FF if self.cell.step.output == "e8m13" else cut)
+    def converted(self) -> Value:
+        """The bits of the float32 next to the sum toward zero."""
+        return to_float_toward_zero(self.total.get())
+
+    def store(self, converted: Value) -> None:
+        """Store the sum, given what it was converted to."""
+        self.cell.store(converted & ~0x3FF if self.cell.step.output == "e8m13" else converted)
 
 
 class DoubleSum:
@@ -237,3 +240,21 @@ def to_float_toward_zero(number: Value) -> Value:
     nearest = below.convert("sitofp", "float")
     further = nearest.convert("fptosi", "i32").lt(below)
     return ((nearest.bits("i32") + further.sext("i32")) & 0x7FFFFFFF) | (number & SIGN)
+
+
+_LARGER_MAGNITUDE = 0b1011
+"""Of an AVX-512 instruction: the larger of two magnitudes."""
+
+
+def largest_magnitude(numbers: Sequence[Value]) -> Value:
+    """The largest magnitude of float32 numbers in each lane, of which the bits are given."""
+    if numbers[0].type != "<16 x i32>":
+        return reduce(Value.max, (number & 0x7FFFFFFF for number in numbers)).bits("float")
+    code, name, some = numbers[0].function, "@llvm.x86.avx512.mask.range.ps.512", "<16 x float>"
+    code.module.declare(name, f"declare {some} {name}({some}, {some}, i32, {some}, i16, i32)")
+    options = f"i32 {_LARGER_MAGNITUDE}, {some} zeroinitializer, i16 -1, i32 4"
+
+    def larger(one: Value, other: Value) -> Value:
+        return code.emit(f"call {some} {name}({one}, {other}, {options})", some)
+
+    return reduce(larger, (number.bits("float") for number in numbers))

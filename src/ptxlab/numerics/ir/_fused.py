@@ -21,7 +21,7 @@ from operator import or_
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow
-from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, IntegerSum
+from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
 from ptxlab.numerics.ir._general import LANES, general
 from ptxlab.numerics.ir.prepare import (
     CHUNK,
@@ -172,30 +172,29 @@ class Fused(Block):
                     self._add_dots(rows, m, sums, shifts)
             else:
                 self.add_terms(m, sums)
-            overflow = self._overflow(sums)
+            converted = [each.converted() for each in sums]
+            overflow = self._overflow(sums, converted)
             if overflow is None:
-                self._store(sums)
+                self._store(sums, converted)
                 return
             with code.when(overflow) as otherwise:
                 parts = [[getattr(row, part) for row in rows] for part in ("acc", "factors", "scale")]
                 code.call(self.doubles, "void", code["a"], m, code["count"], *chain(*parts), *largest)
                 otherwise()
-                self._store(sums)
+                self._store(sums, converted)
 
-    def _overflow(self, sums: Sequence[IntegerSum]) -> Value | None:
+    def _overflow(self, sums: Sequence[IntegerSum], converted: Sequence[Value]) -> Value | None:
         """Whether a sum may be wrong; None if it cannot."""
         if not adds_directly(self.step):
             return reduce(or_, (each.overflow.get() for each in sums)).lt(0).reduce("or")
         if not may_overflow(self.step):
             return None
-        totals = [each.total.get() for each in sums]
         # C is less than two units of the largest exponent: by so much a sum can be past the end.
-        most = (1 << 31) - (2 << self.step.window)
-        return (reduce(Value.max, totals).gt(most) | reduce(Value.min, totals).lt(-most)).reduce("or")
+        return largest_magnitude(converted).ge(float((1 << 31) - (2 << self.step.window))).reduce("or")
 
-    def _store(self, sums: Sequence[IntegerSum]) -> None:
-        for each in sums:
-            each.finish()
+    def _store(self, sums: Sequence[IntegerSum], converted: Sequence[Value]) -> None:
+        for each, bits in zip(sums, converted, strict=True):
+            each.store(bits)
 
     def _shifts(self, rows: list[PreparedRow], cells: Sequence[Cells]) -> list[Value]:
         """For each vector of cells, the bits by which the unit of its integer products lies above the window's last bit.

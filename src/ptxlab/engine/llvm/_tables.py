@@ -86,16 +86,10 @@ def looked_up(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Valu
 
 def looked_up_halves(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
     """The low and the high halves of the 32-bit entries that the bits of i32 from ``first`` on select."""
-    lanes = lanes_of(a.type)
-    if lanes == 32 and _in_registers(table):
+    if lanes_of(a.type) == 32 and _in_registers(table):
         low, high = _permuted(a, first, table, 2)
         return low, high
-    code, index, found = a.function, _index(a, first, table), "poison"
-    entries = code.constants("i32", table)
-    for lane in range(lanes):
-        entry = entries.load("i32", code.emit(f"extractelement {index}, i32 {lane}", "i32").to("i64"))
-        found = code.emit(f"insertelement {a.type} {found}, {entry}, i32 {lane}", a.type).ref
-    whole = Value(code, a.type, found)
+    whole, _ = looked_up(a, first, table)
     return low_halves(whole), high_halves(whole)
 
 

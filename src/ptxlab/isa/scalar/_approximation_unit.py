@@ -3,8 +3,8 @@
 It takes a row of a table for the interval of the operand, ``value + slope * rest + curvature * square``, where ``rest`` are the 17 bits
 below those that select the interval and ``square`` is a truncated square of them, and truncates the sum to a significand. All of it is
 integer arithmetic of at most 46 bits. `excess` does it in 32 bits, for functions whose results have one exponent for all intervals;
-`interpolated` does it in f64, which holds such integers exactly. `nearest` does it in 16 bits, for a function of which the processor
-computes the truncated result or the number before it.
+`interpolated` does it in f64, which holds such integers exactly. `with_last_bit` does it in 16 bits, for a function whose result is the
+exact one truncated, which the processor computes, or the next number.
 """
 
 from __future__ import annotations
@@ -16,9 +16,20 @@ from ptxlab.isa.scalar.approximation_tables import Rows
 from ptxlab.isa.scalar.float_helpers import NAN32
 
 __all__ = [
-    "Binade", "Binades", "Neighbours", "binade", "binades", "excess", "interpolated", "masked", "nearest", "neighbours", "scaled", "settled",
+    "Binade",
+    "Binades",
+    "LastBits",
+    "binade",
+    "binades",
+    "excess",
+    "interpolated",
+    "last_bits",
+    "masked",
+    "scaled",
+    "settled",
     "subnormal",
-]  # fmt: skip
+    "with_last_bit",
+]
 
 
 @dataclass(frozen=True)
@@ -50,14 +61,14 @@ def binade(coefficients: Rows, scale: int, offset: int, linear: int, curvature: 
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """A function whose results are truncated ones or the next numbers: ``entries`` as `nearest` reads them."""
+class LastBits:
+    """The last bits of the results of a function: ``entries`` as `with_last_bit` reads them."""
 
     entries: tuple[int, ...]
     offset: int
 
 
-def neighbours(coefficients: Rows, offset: int) -> Neighbours:
+def last_bits(coefficients: Rows, offset: int) -> LastBits:
     """The sum is ``(value << 14) + offset + slope * rest + 2 * curvature * square``; ``2**16`` is a result's last bit.
 
     The lowest bit of every rest is 0, so that half the sum is exact. Of that the low 16 bits are needed, which the low 16 of the slope and
@@ -65,7 +76,7 @@ def neighbours(coefficients: Rows, offset: int) -> Neighbours:
     """
     high, low = divmod(offset >> 1, 1 << 13)
     entries = tuple(slope & 0xFFFF | (value + high & 7) << 16 | curvature << 19 for value, slope, curvature in coefficients)
-    return Neighbours(entries, low)
+    return LastBits(entries, low)
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ def excess(x: Vocabulary, of: Binade, place: Value, first: int) -> Value:
     return x.add(value, x.ashr(sum, x.const(of.scale, "i32")))
 
 
-def nearest(x: Vocabulary, of: Neighbours, place: Value, truncated: Value) -> Value:
+def with_last_bit(x: Vocabulary, of: LastBits, place: Value, truncated: Value) -> Value:
     """The bits of the result, of which is known that it is ``truncated`` or the next number: its last bit tells which.
 
     The low 16 bits of ``place`` are the rest without the lowest of its 17 bits, those above select the interval.

@@ -1,9 +1,9 @@
 """The approximate reciprocals, quotients and roots, with the bits of an H200: rcp, div, sqrt, rsqrt.
 
-What the unit of the GPU gives for most operands is a neighbour of the rounded reciprocal, or a difference or a sum of the bits of the
-operand and of what `excess` gives. The other operands, such as zero, infinity and NaN, are rare. The instructions without ``.ftz`` scale
-subnormal and very large operands and their results around the unit, as the assembler's code for sm_90 does. Signs are those of the
-operands, so that they are defined where those are (`ptxlab.engine.shadow_vocabulary`).
+For most operands the unit of the GPU gives the truncated reciprocal or the next number, and roots whose bits are a difference or a sum of
+the bits of the operand and of what `excess` gives. The other operands, such as zero, infinity and NaN, are rare. The instructions without
+``.ftz`` scale subnormal and very large operands and their results around the unit, as the assembler's code for sm_90 does. Signs are those
+of the operands, so that they are defined where those are (`ptxlab.engine.shadow_vocabulary`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar import approximation_tables as rows
-from ptxlab.isa.scalar._approximation_unit import binade, excess, masked, nearest, neighbours, scaled, settled, subnormal
+from ptxlab.isa.scalar._approximation_unit import binade, excess, last_bits, masked, scaled, settled, subnormal, with_last_bit
 from ptxlab.isa.scalar.float_helpers import NAN32, NAN64, canonical, flush, quiet
 from ptxlab.isa.scalar.shared_functions import shared, two_vectors
 
@@ -25,7 +25,7 @@ _NORMAL = 0x800000
 """The bits of the least normal f32."""
 
 # The offsets make the truncation of the sum round it.
-_RCP = neighbours(rows.RCP, 0x8FCE)
+_RCP = last_bits(rows.RCP, 0x8FCE)
 _RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=2, odd=True)
 _SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=1, more=250 << 23, odd=True)
 
@@ -53,7 +53,7 @@ def _large(x: Vocabulary, a: Value) -> Value:
 def _usual_rcp(x: Vocabulary, a: Value) -> Value:
     """1/a where a and 1/a are normal."""
     word = x.bitcast(a, "i32")
-    result = nearest(x, _RCP, word, x.bitcast(x.reciprocal_toward_zero(a), "i32"))
+    result = with_last_bit(x, _RCP, word, x.bitcast(x.reciprocal_toward_zero(a), "i32"))
     return x.bitcast(x.signed_as(result, word), "f32")
 
 
@@ -215,9 +215,7 @@ def _rare_rsqrt(x: Vocabulary, a: Value) -> Value:
     return settled(x, a, x.select(subnormal(x, a), infinity, result))
 
 
-def _root(
-    name: str, usual: Callable[..., Value], rare: Callable[..., Value], factor: float
-) -> dict[bool, Callable[..., Value]]:
+def _root(name: str, usual: Callable[..., Value], rare: Callable[..., Value], factor: float) -> dict[bool, Callable[..., Value]]:
     """The functions with and without ``.ftz``; without, a subnormal operand is scaled, and the result with ``factor``."""
 
     def root(x: Vocabulary, a: Value) -> Value:

@@ -126,11 +126,13 @@ def excess(x: Vocabulary, of: Binade, place: Value, first: int) -> Value:
     rest = x.low_half(x.lshr(place, x.const(first - 16, "i32")) if first > 16 else x.shl(place, x.const(16 - first, "i32")))
     # Counted from the middle of its interval.
     sum = x.dot(factors, x.with_halves(_square(x, rest), x.xor(rest, x.const(0x8000, "i16"))))
-    sum = x.add(x.add(sum, sum), x.const(of.offset, "i32"))
+    # Half of the offset and, for the lowest bit of the rest, of the slope: half of the whole is truncated as the whole is.
+    half = x.const(of.offset >> 1, "i32")
     if first > 16:
         odd = x.ne(masked(x, place, 1), x.const(0, "i32"))
-        sum = x.add(sum, x.select(odd, x.ashr(factors, x.const(16, "i32")), x.const(0, "i32")))
-    return x.add(value, x.ashr(sum, x.const(of.scale, "i32")))
+        slope = x.ashr(x.add(factors, x.const((of.offset & 1) << 16, "i32")), x.const(17, "i32"))
+        half = x.add(x.select(odd, slope, x.const(0, "i32")), half)
+    return x.add(value, x.ashr(x.add(sum, half), x.const(of.scale - 1, "i32")))
 
 
 def with_last_bit(x: Vocabulary, of: LastBits, place: Value, truncated: Value) -> Value:

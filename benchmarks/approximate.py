@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["COUNT", "INSTRUCTIONS", "approximate"]
 
 COUNT = 60
-"""Instructions in a turn. With 64, rows that are written would lie 8 KiB from those that are read next, which processors take for the same."""
+"""Instructions in a turn. With 64, rows that are written lie 8 KiB before those that are read next: processors wait for them."""
 INSTRUCTIONS = (
     *(f"{name}.approx{ftz}.f32" for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos") for ftz in ("", ".ftz")),
     *(f"div.{way}{ftz}.f32" for way in ("approx", "full") for ftz in ("", ".ftz")),

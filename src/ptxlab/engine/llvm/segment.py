@@ -44,9 +44,19 @@ def emit_segment(
     for piece, needed, lanes in pieces(program, ops, live, width):
         with code.loop(32 // lanes, entered=True) as index:
             segment = Segment(code, program, lanes, context, frame, index)
-            for op in piece:
+            for op, later in zip(piece, _used_later(program, piece), strict=True):
                 segment.emit(op)
+                if lanes > width:  # The next call would write it to the stack.
+                    segment.write_back([register for register in segment.dirty if register not in later], needed)
             segment.flush(needed)
+
+
+def _used_later(program: Program, ops: list[Op]) -> list[set[int]]:
+    """For each op the registers that the ops after it read or write."""
+    found: list[set[int]] = [set()]
+    for op in reversed(ops[1:]):
+        found.append(found[-1].union(program.reads[op.index], program.writes[op.index]))
+    return found[::-1]
 
 
 def emit_moved_notes(code: Function, program: Program, width: int, context: Value, frame: Value, op: Op) -> None:
@@ -148,9 +158,10 @@ class Segment:
             value = self.values[register] = self.old[register] = self.load_row(register)
         return value
 
-    def flush(self, live: frozenset[int] | set[int]) -> None:
-        """Write what is needed later into the frame, in the lanes that run."""
-        for register in self.dirty:
+    def write_back(self, registers: list[int], live: frozenset[int] | set[int]) -> None:
+        """Write registers that are needed later into the frame, in the lanes that run."""
+        for register in registers:
+            del self.dirty[register]
             info = self.program.registers[register]
             if register not in live or info.offset < 0:
                 continue
@@ -159,6 +170,10 @@ class Segment:
             if old is None:
                 old = self.load_row(register)
             self.store(info.offset, info.bits, new, old)
+
+    def flush(self, live: frozenset[int] | set[int]) -> None:
+        """Write what is needed later into the frame, in the lanes that run."""
+        self.write_back(list(self.dirty), live)
         if self.program.stepped:
             self.note_writes()
         written = [register for register in self.dirty_shadows if register in live and self.program.registers[register].offset >= 0]

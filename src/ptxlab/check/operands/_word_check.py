@@ -96,9 +96,10 @@ class _Repeated:
         self._where = address_of(where)
         self._differs = differs_function()
 
-    def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
+    def bases(self, words: Words) -> tuple[int, ...] | None:
         """The base of each image; None if the operands take something else."""
-        if self._end >= len(addresses) or self._differs(address_of(addresses), self._where):
+        addresses = words.addresses
+        if self._end >= len(addresses) or self._differs(words.address, self._where):
             return None
         return tuple([addresses.item(start) for start in self._starts])
 
@@ -129,6 +130,11 @@ class Words:
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
+    address: int = field(init=False)
+    """Of ``addresses`` in host memory."""
+
+    def __post_init__(self) -> None:
+        self.address = address_of(self.addresses)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int) -> list[Words]:
@@ -198,7 +204,7 @@ class WordCheck:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
         last = words.last.get(product.accumulator) if product.accumulate else None
         repeated = self._repeated.get(product.operands)
-        bases = None if repeated is None else repeated.bases(words.addresses)
+        bases = None if repeated is None else repeated.bases(words)
         key = id(words), product.accumulator
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])

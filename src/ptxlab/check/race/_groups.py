@@ -80,7 +80,8 @@ class CopyGroups:
 
     def commit(self, warp: Warp, op: Op) -> None:
         """cp.async.commit_group. Where rows before it have not been drained, it is one of them, which may drain those."""
-        agent, slot = _copies(warp)
+        clocks, agent = warp.state["race"]
+        slot = agent.copies or clocks.own(agent, Completion.COPY_GROUP)
         if warp.words[_EVENT_COUNT]:
             self._buffer.append(warp, op.index)
             agent.commits += 1
@@ -89,20 +90,16 @@ class CopyGroups:
 
     def wait(self, warp: Warp, op: Op) -> None:
         """cp.async.wait_group."""
-        agent, slot = _copies(warp)
-        _complete_groups(warp.state["race"][0], agent, slot, _count(warp, op), _DONE)
+        self._complete(warp, _count(warp, op))
 
     def wait_all(self, warp: Warp, op: Op) -> None:
         """cp.async.wait_all."""
         self.commit(warp, op)
-        agent, slot = _copies(warp)
-        _complete_groups(warp.state["race"][0], agent, slot, 0, _DONE)
+        self._complete(warp, 0)
 
-
-def _copies(warp: Warp) -> tuple[Agent, Slot]:
-    """The agent of a warp, and the slot of its cp.async."""
-    clocks, agent = warp.state["race"]
-    return agent, agent.copies or clocks.own(agent, Completion.COPY_GROUP)
+    def _complete(self, warp: Warp, pending: int) -> None:
+        clocks, agent = warp.state["race"]
+        _complete_groups(clocks, agent, agent.copies or clocks.own(agent, Completion.COPY_GROUP), pending, _DONE)
 
 
 @dataclass(slots=True, eq=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -95,18 +96,18 @@ class _Ready:
     """A plan that has been checked for a CTA, and the functions of an operation that disables no lanes, by whether it accumulates."""
 
     plan: Plan
-    known: dict[bool, tuple[partial[Any], ...]] = field(default_factory=dict)
+    known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
 
-    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[partial[Any], ...]:
+    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
         """The functions of an operation, in the order of `launch`."""
         found = self.known.get(accumulate) if disabled is None else None
         if found is None:
             plan = self.plan
             found = (
                 partial(plan.perform, cta_group, accumulate, scale, disabled),
-                partial(plan.accesses, cta_group, accumulate, disabled),
+                cache(partial(plan.accesses, cta_group, accumulate, disabled)),
                 partial(multiply_undefined, plan, cta_group, accumulate, disabled),
-                partial(plan.product, cta_group, accumulate),
+                cache(partial(plan.product, cta_group, accumulate)),
                 partial(TensorProduct, plan, cta_group, accumulate),
             )
             if disabled is None:

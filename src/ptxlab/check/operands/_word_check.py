@@ -96,10 +96,9 @@ class _Repeated:
         self._where = address_of(where)
         self._differs = differs_function()
 
-    def bases(self, words: Words) -> tuple[int, ...] | None:
+    def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
         """The base of each image; None if the operands take something else."""
-        addresses = words.addresses
-        if self._end >= len(addresses) or self._differs(words.address, self._where):
+        if self._end >= len(addresses) or self._differs(address_of(addresses), self._where):
             return None
         return tuple([addresses.item(start) for start in self._starts])
 
@@ -130,11 +129,6 @@ class Words:
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
-    address: int = field(init=False)
-    """Of ``addresses`` in host memory."""
-
-    def __post_init__(self) -> None:
-        self.address = address_of(self.addresses)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int) -> list[Words]:
@@ -202,19 +196,19 @@ class WordCheck:
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
-        last = words.last.get(product.accumulator) if product.accumulate else None
-        repeated = self._repeated.get(product.operands)
-        bases = None if repeated is None else repeated.bases(words)
-        key = id(words), product.accumulator
+        accumulator, operands = product.accumulator, product.operands
+        last = words.last.get(accumulator) if product.accumulate else None
+        repeated = self._repeated.get(operands)
+        bases = None if repeated is None else repeated.bases(words.addresses)
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
-            found = words.last[product.accumulator] = self._found(operation, product, words, cta, before)
-            self._repetitions.follows(key, product.operands, bool(found) and found == before)
+            found = words.last[accumulator] = self._found(operation, product, words, cta, before)
+            self._repetitions.follows(id(words), accumulator, operands, bool(found) and found == before)
             return
-        words.last[product.accumulator] = repeated, bases
+        now = words.last[accumulator] = repeated, bases
         if last is None:
             return
-        self._repetitions.follows(key, product.operands, last == (repeated, bases))
+        self._repetitions.follows(id(words), accumulator, operands, last == now)
         if isinstance(last, dict):
             self._compare(operation, last, repeated.taken(bases), words, cta)
             return

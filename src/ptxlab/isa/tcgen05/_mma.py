@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,20 @@ def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabl
     return tuple(np.flatnonzero(row) for row in bits)
 
 
+class _Once:
+    """A function that always returns the same, which is made by the first call."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = make
+
+    def __call__(self) -> Any:
+        if self._make is not None:
+            self._made, self._make = self._make(), None
+        return self._made
+
+
 @dataclass(slots=True, eq=False)
 class _Ready:
     """A plan that has been checked for a CTA, and the functions of an operation that disables no lanes, by whether it accumulates."""
@@ -105,9 +119,9 @@ class _Ready:
             plan = self.plan
             found = (
                 partial(plan.perform, cta_group, accumulate, scale, disabled),
-                cache(partial(plan.accesses, cta_group, accumulate, disabled)),
+                _Once(partial(plan.accesses, cta_group, accumulate, disabled)),
                 partial(multiply_undefined, plan, cta_group, accumulate, disabled),
-                cache(partial(plan.product, cta_group, accumulate)),
+                _Once(partial(plan.product, cta_group, accumulate)),
                 partial(TensorProduct, plan, cta_group, accumulate),
             )
             if disabled is None:

@@ -70,7 +70,7 @@ class TileArray:
     whole_rows: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CopiedTile:
     """A box that is copied to shared memory.
 

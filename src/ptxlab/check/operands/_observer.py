@@ -258,7 +258,7 @@ class OperandCheck(Observer):
         products.last[product.accumulator] = images, placed
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0].repeats(images)
-        self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
+        self._repetitions.follows(id(cta), product.accumulator, product.operands, again)
         if before is not None and in_same_tiles:
             if product.tensor_a is not None and moved > product.tensor_a.columns and before[0].leads_to(images):
                 column, columns = product.tensor_a.column, product.tensor_a.columns

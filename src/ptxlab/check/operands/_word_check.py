@@ -196,19 +196,19 @@ class WordCheck:
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
-        last = words.last.get(product.accumulator) if product.accumulate else None
-        repeated = self._repeated.get(product.operands)
+        accumulator, operands = product.accumulator, product.operands
+        last = words.last.get(accumulator) if product.accumulate else None
+        repeated = self._repeated.get(operands)
         bases = None if repeated is None else repeated.bases(words.addresses)
-        key = id(words), product.accumulator
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
-            found = words.last[product.accumulator] = self._found(operation, product, words, cta, before)
-            self._repetitions.follows(key, product.operands, bool(found) and found == before)
+            found = words.last[accumulator] = self._found(operation, product, words, cta, before)
+            self._repetitions.follows(id(words), accumulator, operands, bool(found) and found == before)
             return
-        words.last[product.accumulator] = repeated, bases
+        now = words.last[accumulator] = repeated, bases
         if last is None:
             return
-        self._repetitions.follows(key, product.operands, last == (repeated, bases))
+        self._repetitions.follows(id(words), accumulator, operands, last == now)
         if isinstance(last, dict):
             self._compare(operation, last, repeated.taken(bases), words, cta)
             return

@@ -269,10 +269,11 @@ class Clocks:
 
     def advance(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
         """Order a slot's accesses up to a clock before what the warp does next."""
-        at = slot.number + component
-        for row in (agent.execution, agent.tensor):
-            if row[at] < clock:
-                row[at] = clock
+        at, execution, tensor = slot.number + component, agent.execution, agent.tensor
+        if execution[at] < clock:
+            execution[at] = clock
+        if tensor[at] < clock:
+            tensor[at] = clock
 
     def released_rows(self, agent: Agent) -> Rows:
         """What a release of the warp carries; a view that is not to be kept."""

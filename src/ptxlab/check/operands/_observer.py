@@ -206,11 +206,11 @@ class OperandCheck(Observer):
             if shared is not None:
                 words = self._words.get(id(cta))
                 self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
-                if copy.source.chunks.shape[1] == 1:
-                    self._check_source(operation, copy.source, shared, words, cta)
+                self._check_source(operation, copy, shared, words, cta)
 
-    def _check_source(self, operation: AsyncOperation, source: MatrixOperand, shared: SharedTiles, words: Words | None, cta: Any) -> None:
-        """Report rows of 16 bytes, as scale factors have them, that are no image of what was copied, if another descriptor has one."""
+    def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
+        """Report rows that are no image of what was copied, if another descriptor has one, and elements of another size."""
+        source = copy.source
         entries = shared.entries_of(source.chunks)
         if not entries.any():
             if words is not None:
@@ -221,6 +221,8 @@ class OperandCheck(Observer):
         found: Image | Mismatch | None = source.known.get(key)
         if found is None and entries.all():
             found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
+        if entries.all():
+            self._tile_reporter.expanded(operation, copy, under[0], cta)
         if isinstance(found, Mismatch) and best(source, shared, under[0].tile, None) is not None:
             if source.overlaps:
                 self._tile_reporter.overlapping(operation, source, shared, cta)

@@ -178,7 +178,9 @@ class Words:
         self.boxed[first:end] = True
         if noted and tile.places is not None:
             every = self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS)
-            every[first + tile.chunks] = (tile.address + CHUNK * tile.places)[:, None] + np.arange(0, CHUNK, WORD)
+            words = (tile.address + tile.places)[:, None] + np.arange(0, CHUNK, WORD)
+            words[:, tile.data // WORD :] = NO_SOURCE
+            every[first + tile.chunks] = words
 
 
 class WordCheck:

@@ -97,7 +97,7 @@ def copy(warp: context.WarpContext) -> None:
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         check_bounds(warp, ctas, source, "the source", _as_operand(raw, len(destination.lanes), destination.columns))
         about = source, packed, destination, first, column
-        copied = None if packed else partial(_copied, ctas, source, destination, first, column)
+        copied = partial(_copied, ctas, source, packed or "", destination, first, column)
         launch(
             warp,
             lane,
@@ -117,9 +117,12 @@ def _accesses(
         yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
 
 
-def _copied(ctas: tuple[context.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int) -> TensorCopy:
+def _copied(
+    ctas: tuple[context.Cta, ...], source: Gather, expanded: str, destination: CopyDestination, first: int, column: int
+) -> TensorCopy:
     """What is copied, for observers."""
-    return TensorCopy(ctas, _as_operand(source.raw, *destination.lanes.shape[:1], destination.columns), destination.lanes + first, column)
+    operand = _as_operand(source.raw, *destination.lanes.shape[:1], destination.columns)
+    return TensorCopy(ctas, operand, destination.lanes + first, column, expanded)
 
 
 @lru_cache(maxsize=1024)

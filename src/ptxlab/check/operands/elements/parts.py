@@ -64,4 +64,4 @@ class TensorPart:
     def codes(self, cta: Cta) -> NDArray[Any]:
         """The elements."""
         cells = cta.tensor.words[self.matrix.column : self.matrix.column + self.matrix.columns, self.lanes]
-        return np.ascontiguousarray(cells.T).view(f"u{self.matrix.bits // 8}")
+        return np.ascontiguousarray(cells.T).view(f"u{max(self.matrix.bits // 8, 1)}")

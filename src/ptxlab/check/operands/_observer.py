@@ -82,7 +82,7 @@ class OperandCheck(Observer):
             self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
         self._by_words = launch.facts.of(copies_words)
-        self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.results)
+        self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""

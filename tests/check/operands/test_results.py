@@ -87,7 +87,7 @@ def test_message() -> None:
 
 FIRST = "    ld.param.u64 %rd4, [c];"
 MOVED = {
-    "another block": "bra.uni NEXT;\nNEXT:",
+    "another block": "mov.f32 %f9, %f9;\n    setp.gt.u32 %p7, %r1, 200;\n    @%p7 bra NEXT;\n    mov.u32 %r30, 7;\nNEXT:",
     "moves and back": "mov.b32 %r30, %f3;\n    mov.b32 %r31, %f5;\n    bra.uni NEXT;\nNEXT:\n    mov.b64 %rd8, {%r31, %r30};\n"
     "    mov.b64 {%f5, %f3}, %rd8;",
     "a choice": "setp.lt.u32 %p7, %r1, 40;\n    selp.b32 %f9, %f9, %f9, %p7;",

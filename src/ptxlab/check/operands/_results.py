@@ -50,6 +50,8 @@ class ResultCheck:
         self._reporter = reporter
         self._columns: dict[int, set[int]] = {}
         """Of each CTA the columns of tensor memory that hold elements of D."""
+        self._products: set[MatrixProduct] = set()
+        """Those whose D is known."""
         self._stores: dict[int, list[int]] = {}
         """By the index of a load the stores of what it loads."""
         loaded = self._program.loaded
@@ -66,7 +68,8 @@ class ResultCheck:
 
     def multiplied(self, product: MatrixProduct) -> None:
         """D stands in some columns."""
-        if product.columns:
+        if product.columns and product not in self._products:
+            self._products.add(product)
             for cta in product.ctas:
                 self._columns.setdefault(id(cta), set()).update(range(product.column, product.column + product.columns))
 

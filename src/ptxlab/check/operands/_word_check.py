@@ -27,7 +27,7 @@ from ptxlab.check.operands._word_images import (
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
-from ptxlab.native import address_of
+from ptxlab.native import BoundedCache, address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -174,13 +174,37 @@ class Words:
     def placed(self, tile: CopiedTile, noted: bool) -> None:
         """A tensor copy performs; ``noted`` says whether threads load from tiles."""
         first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
-        self.sources[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)] = 0
         self.boxed[first:end] = True
-        if noted and tile.places is not None:
-            every = self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS)
-            words = (tile.address + tile.places)[:, None] + np.arange(0, CHUNK, WORD)
-            words[:, tile.data // WORD :] = NO_SOURCE
-            every[first + tile.chunks] = words
+        held = self.addresses[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)]
+        if not noted or tile.places is None:
+            held[:] = 0
+            return
+        relative, whole = _relative_words(tile.chunks, tile.places, tile.data, len(held))
+        np.add(relative, tile.address, out=held)
+        if not whole:
+            held[relative < 0] = 0
+            held[relative == _PADDING] = NO_SOURCE
+
+
+_PADDING = -2
+_KNOWN: BoundedCache[tuple[int, int, int, int], tuple[Any, ...]] = BoundedCache(256)
+
+
+def _relative_words(chunks: NDArray[np.intp], places: NDArray[np.int64], data: int, count: int) -> tuple[NDArray[np.int64], bool]:
+    """Where the words under a box come from, in bytes from its first chunk: -1 for none, `_PADDING` behind ``data`` bytes of a chunk.
+
+    The second result says whether all have a source. Boxes of one kind share the arrays, and so they are kept by identity.
+    """
+    key = id(chunks), id(places), data, count
+    known = _KNOWN.get(key)
+    if known is None or known[0] is not chunks or known[1] is not places:
+        found = np.full((-(-count // _WORDS), _WORDS), -1, np.int64)
+        words = places[:, None] + np.arange(0, CHUNK, WORD)
+        words[:, data // WORD :] = _PADDING
+        found[chunks] = words
+        relative = found.reshape(-1)[:count]
+        known = _KNOWN[key] = chunks, places, relative, bool((relative >= 0).all())
+    return known[2], known[3]
 
 
 class WordCheck:

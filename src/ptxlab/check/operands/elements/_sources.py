@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._word_check import differs_function
 from ptxlab.check.operands.elements._images import Addresses, element_addresses
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
+from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
@@ -140,6 +142,31 @@ def _narrow(element: str, container: int) -> int:
     return bits if bits < container == _BYTE else 0
 
 
+class _Repeated:
+    """What is noted of matrices in memory: one comparison of each tells whether another execution takes them, moved in global memory."""
+
+    __slots__ = ("_differs", "_keep", "_starts", "_where", "judged")
+
+    def __init__(self, judged: Any, parts: Sequence[tuple[NDArray[np.intp], NDArray[np.int64]]]) -> None:
+        self.judged = judged
+        self._keep, self._where, self._starts = [], [], []
+        for places, found in parts:
+            at, more, end = places.astype(np.int64), found - found[0], np.array([len(places)], np.int64)
+            where = np.array([*map(address_of, (at, more, end)), 1], np.int64)
+            self._keep.append((at, more, end, where))
+            self._where.append(address_of(where))
+            self._starts.append(int(at[0]))
+        self._differs = differs_function()
+
+    def bases(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[int, ...] | None:
+        """Where the matrices begin; None if they are not moved as wholes."""
+        for part, where in zip(memory, self._where, strict=True):
+            if self._differs(address_of(part.sources), where):
+                return None
+        bases = tuple([part.sources.item(start) for part, start in zip(memory, self._starts, strict=True)])
+        return bases if min(bases) > NO_SOURCE + _MOST_ADDED else None
+
+
 class Sources:
     """The matrices of an instruction, and what is noted of them at the execution that has been read last.
 
@@ -149,9 +176,13 @@ class Sources:
     bases : of each where its first word comes from
     judged : what has been found out, by what `read` returns
     attempts : how often that has been tried
+    repeated : the execution that `is_repeated` looks for
     """
 
-    __slots__ = ("_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper", "attempts", "bases", "judged", "matrices")
+    __slots__ = (
+        "_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper",
+        "attempts", "bases", "judged", "matrices", "repeated",
+    )  # fmt: skip
 
     def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], memory: Sequence[SharedPart | TensorPart], loaded: LoadedValues) -> None:
         noted = loaded.matrices.get(op.index, {})
@@ -174,6 +205,19 @@ class Sources:
         self.bases: tuple[int, ...] = ()
         self.judged: dict[Any, Any] = {}
         self.attempts = 0
+        self.repeated: _Repeated | None = None
+
+    def remember(self, judged: Any) -> None:
+        """Let `is_repeated` look for executions like the one that has been read, if its matrices are in memory and known."""
+        known = self._found.size > 0 and int(self._found.min()) > NO_SOURCE + _MOST_ADDED
+        self.repeated = _Repeated(judged, self._parts) if known and len(self._parts) == len(self.matrices) else None
+
+    def is_repeated(self, memory: Sequence[SharedPart | TensorPart]) -> bool:
+        """Whether the matrices, all of them in memory, differ only in where they begin from those that are remembered."""
+        bases = None if self.repeated is None or len(memory) != len(self.matrices) else self.repeated.bases(memory)
+        if bases is not None:
+            self.bases = bases
+        return bases is not None
 
     def read(self, frames: Sequence[Frame], memory: Sequence[SharedPart | TensorPart]) -> Any:
         """Read what is noted in the frames of the warps, and for memory.

@@ -94,14 +94,20 @@ class ElementCheck:
         if others is None:
             others = self._last[id(cta)] = {}
         before = others.pop(product.accumulator, None) if product.accumulate else None
-        noted = sources.read(product.frames(), memory)
-        judged: _Judged | None = sources.judged.get(noted)
-        if judged is None:
-            if sources.attempts == _ATTEMPTS:
-                return
-            sources.attempts += 1
-            prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
-            judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+        if sources.is_repeated(memory):
+            assert sources.repeated is not None
+            judged: _Judged | None = sources.repeated.judged
+        else:
+            noted = sources.read(product.frames(), memory)
+            judged = sources.judged.get(noted)
+            if judged is None:
+                if sources.attempts == _ATTEMPTS:
+                    return
+                sources.attempts += 1
+                prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
+                judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+            sources.remember(judged)
+        assert judged is not None
         if not judged.both:
             return
         bases = sources.bases

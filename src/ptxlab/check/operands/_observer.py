@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["OperandCheck"]
+
+_ATTEMPTS = 4
+"""How often another descriptor is looked for if what a copy to tensor memory reads has no image."""
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class OperandCheck(Observer):
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
         self._scale_check = ScaleCheck(self._reporter)
+        self._tried: Counter[int] = Counter()
+        """By copy to tensor memory how often another descriptor has been looked for."""
         self._tensor: dict[int, TensorSources] = {}
         """Of the CTAs into whose tensor memory something has been copied."""
 
@@ -223,7 +229,10 @@ class OperandCheck(Observer):
             found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
         if entries.all():
             self._tile_reporter.expanded(operation, copy, under[0], cta)
-        if isinstance(found, Mismatch) and best(source, shared, under[0].tile, None) is not None:
+        if not isinstance(found, Mismatch) or self._tried[operation.op.index] == _ATTEMPTS:
+            return
+        self._tried[operation.op.index] += 1
+        if best(source, shared, under[0].tile, None) is not None:
             if source.overlaps:
                 self._tile_reporter.overlapping(operation, source, shared, cta)
             else:

@@ -58,7 +58,8 @@ class RegisterImage:
     order : for each k its place in this order; empty if it is not known
     columns : units of a row
     per_unit : elements of k that count as one: neighbours in the array, in order
-    doubt : where a row goes on in another dimension of the array, in which rows differ too: there may be a better image
+    doubt : where a row goes on in another dimension of the array, in which rows differ too, or rows and k change places: there may be a
+        better image
     """
 
     array: ArrayPlace
@@ -156,7 +157,7 @@ def image_of_elements(found: Addresses, array: ArrayPlace, per_unit: int = 1) ->
     expected = where[row] + where[:, column : column + 1] - where[row, column]
     apart: NDArray[np.bool_] = (where != expected) & together[..., None]
     if apart.any():
-        return _torn(where, known, apart)
+        return _torn(where, known, apart) or _mixed(array, apart, per_unit)
     along_k = _varying(where[row][known[row]])
     along_rows = _varying(where[:, column][known[:, column]])
     if len(along_k) >= _SEVERAL and along_k & along_rows:
@@ -184,6 +185,13 @@ def _torn(where: Addresses, known: NDArray[np.bool_], apart: NDArray[np.bool_]) 
             line, slot = np.argwhere(apart.any(axis=-1))[0].tolist()
             return Apart(what, (line, slot), (0, slot) if axis == 0 else (line, 0))
     return None
+
+
+def _mixed(array: ArrayPlace, apart: NDArray[np.bool_], per_unit: int) -> RegisterImage:
+    """Rows and k that change places: dimensions of the array do not say what is a row, but perhaps another order of registers does."""
+    line, slot = np.argwhere(apart.any(axis=-1))[0].tolist()
+    doubt = Apart("its rows and its k change places", (line, slot), (0, slot))
+    return RegisterImage(array, frozenset(), -1, 0, (), apart.shape[1], per_unit, doubt)
 
 
 def _own_dimensions(where: Addresses, known: NDArray[np.bool_], axis: int, torn: NDArray[np.bool_]) -> list[int]:

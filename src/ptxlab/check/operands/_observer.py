@@ -52,11 +52,13 @@ class Products:
     ----------
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
     operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
+    parts : the matrices of products whose A is in tensor memory
     """
 
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
     operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
     tensor_a: dict[Any, int] = field(default_factory=dict)
+    parts: dict[MatrixProduct, tuple[TensorPart | SharedPart, ...]] = field(default_factory=dict)
 
 
 class OperandCheck(Observer):
@@ -178,9 +180,12 @@ class OperandCheck(Observer):
             if product.tensor_a.bits and operation.op.index not in self._kept:
                 for number, cta in enumerate(product.ctas[: len(product.tensor_a.lanes)]):
                     if id(cta) in self._tensor:
-                        sources = self._tensor[id(cta)].addresses.reshape(-1)
-                        a = TensorPart(product.tensor_a, number, sources)
-                        self._elements.multiplied(operation, details(), cta, a, *self._other(product, cta))
+                        known = self._products[id(cta)].parts
+                        parts = known.get(product)
+                        if parts is None:
+                            a = TensorPart(product.tensor_a, number, self._tensor[id(cta)].addresses.reshape(-1))
+                            parts = known[product] = a, *self._other(product, cta)
+                        self._elements.multiplied(operation, details(), cta, *parts)
         elif self._elements.takes(operation.op):
             self._elements.multiplied(operation, details(), product.ctas[0], *self._other(product, product.ctas[0]))
 

@@ -161,7 +161,7 @@ class _Repeated:
     def bases(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[int, ...] | None:
         """Where the matrices begin; None if they are not moved as wholes."""
         for part, where in zip(memory, self._where, strict=True):
-            if self._differs(address_of(part.sources), where):
+            if self._differs(part.address, where):
                 return None
         bases = tuple([part.sources.item(start) for part, start in zip(memory, self._starts, strict=True)])
         return bases if min(bases) > NO_SOURCE + _MOST_ADDED else None

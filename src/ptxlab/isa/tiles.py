@@ -130,6 +130,7 @@ class MatrixOperand:
     stored : elements of k that are stored for each element of k of the product, as a divisor: 2 for a sparse A, else 1
     descriptor : the decoded matrix descriptor
     size : M or N of the instruction, of which its rows may be a part; 0 for the rows themselves
+    data : the bytes of a chunk that hold elements, the first ones; padding follows them
     known : what an observer has found out about the operand, by what it depends on
     """
 
@@ -142,6 +143,7 @@ class MatrixOperand:
     stored: int
     descriptor: SharedMemoryDescriptor | WgmmaDescriptor
     size: int = 0
+    data: int = CHUNK
     known: BoundedCache[Any, Any] = field(default_factory=lambda: BoundedCache(64))
 
     @classmethod
@@ -155,9 +157,10 @@ class MatrixOperand:
         stored: int,
         descriptor: SharedMemoryDescriptor | WgmmaDescriptor,
         size: int = 0,
+        data: int = CHUNK,
     ) -> MatrixOperand:
         """The operand that is read through a descriptor."""
-        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor, size)
+        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor, size, data)
 
     @property
     def title(self) -> str:

@@ -32,6 +32,8 @@ def test_rows_that_are_padded_in_global_memory(element: str) -> None:
 
 
 STEP_OF_B = "add.u64 %rd11, %rd11, 2;"
+SAME = "mov.u64 %rd11, %rd10;"
+OTHER_MODE = f"{SAME}\n    xor.b64 %rd11, %rd11, 0xc000000000000000;"
 OTHER = {"e2m1": "e3m2", "e3m2": "e2m1", "e2m3": "e2m1"}
 
 
@@ -53,11 +55,12 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "copies exchanged":   (lambda t, e: t.replace(expansion(e), exchanged(e)), "O105", "A is taken by 32 elements of k"),
     "K step of A":        (lambda t, e: t.replace("%r24, %r24, 8;", "%r24, %r24, 4;"), "O105", "address of A by 8 columns"),
     "type of A":          (lambda t, e: t.replace(instruction(e), instruction(e, a=OTHER[e])), "O103", "as the element type of A"),
+    "K step of B":        (lambda t, e: t.replace(STEP_OF_B, "add.u64 %rd11, %rd11, 1;"), "O105", "the start address of B by 32 bytes"),
+    "swizzle 64B":        (lambda t, e: with_source(t, e, "0x8000404000010000"), "O101", "set the swizzling mode to 128B"),
+    "swizzle 32B":        (lambda t, e: with_source(t, e, "0xc000404000010000"), "O101", "set the swizzling mode to 128B"),
+    "swizzle 64B of B":   (lambda t, e: t.replace(SAME, OTHER_MODE), "O101", "set the swizzling mode to 128B: then B is"),
 }  # fmt: skip
 OF_BOXES: dict[str, tuple[Any, str, str]] = {
-    "K step of B":  (lambda t, e: t.replace(STEP_OF_B, "add.u64 %rd11, %rd11, 1;"), "O105", "the start address of B by 32 bytes"),
-    "swizzle 64B":  (lambda t, e: with_source(t, e, "0x8000404000010000"), "O101", "set the swizzling mode to 128B"),
-    "swizzle 32B":  (lambda t, e: with_source(t, e, "0xc000404000010000"), "O101", "set the swizzling mode to 128B"),
     "stride 512":   (lambda t, e: with_source(t, e, "0x4000402000010000"), "O102", "set the stride dimension byte offset to 1024"),
     "format":       (lambda t, e: t.replace(expansion(e), expansion(OTHER[e])), "O103", "expand them with .b8x16.b"),
     "as it is":     (lambda t, e: t.replace("." + SOURCES[BITS[e]], ""), "O103", "expand them with .b8x16.b"),

@@ -194,7 +194,7 @@ class OperandCheck(Observer):
         words, operand = self._words.get(id(cta)), product.operands[-1]
         if words is None or operand.overlaps:
             return ()
-        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand.chunks)),)
+        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand)),)
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""

@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["HALVES_SHIFT", "MAP_ADDRESS", "MOST_HALVES", "NO_SOURCE", "WORDS", "Context", "Status", "Word", "half_distance"]
+__all__ = [
+    "FIRST_CELL",
+    "HALVES_SHIFT",
+    "LOADED_BYTE_SHIFT",
+    "MAP_ADDRESS",
+    "MOST_HALVES",
+    "NO_SOURCE",
+    "WORDS",
+    "Context",
+    "Status",
+    "Word",
+    "half_distance",
+]
 
 
 @unique
@@ -154,6 +166,10 @@ MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1
 """In place of an address where zeros have been written for what was not read."""
+FIRST_CELL = NO_SOURCE + 1
+"""What is added to addresses of tensor memory that are noted, so that the first ones are not taken for zeros."""
+LOADED_BYTE_SHIFT = 32
+"""Above this bit stands which byte of what tcgen05.ld has loaded from such an address a register holds."""
 HALVES_SHIFT = 48
 """Above this bit of an address in global memory, 15 bits say from where the upper half of the word comes.
 

@@ -21,6 +21,7 @@ __all__ = [
     "LoadedValues",
     "LoadedWord",
     "MovedNote",
+    "MovedResult",
     "NotedHalf",
     "NotedHalves",
     "NotedRegister",
@@ -174,6 +175,22 @@ class MovedNote(NamedTuple):
     predicate: Reg | None = None
 
 
+class MovedResult(NamedTuple):
+    """What a store writes that has been moved since tcgen05.ld has loaded it.
+
+    Attributes
+    ----------
+    load : the index of the load
+    row : the frame offset of the first of the rows that say of each register of the store what it held: the address of the load, and
+        which byte of what that has loaded (`ptxlab.engine.context.LOADED_BYTE_SHIFT`)
+    registers : how many there are
+    """
+
+    load: int
+    row: int
+    registers: int
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedValues:
     """Which stores write what has been loaded, as it is, to shared or tensor memory, and which matrices in registers have been loaded.
@@ -184,6 +201,7 @@ class LoadedValues:
     cells : by the index of a store to tensor memory the same; all such stores, if one of them writes what has been loaded
     matrices : by the index of a product the words of its matrices in registers, by the names of the operands
     results : by the index of a store to global memory the words of tcgen05.ld that it writes as they are; all of them are such words
+    moved_results : the same for stores of which some words have been moved; what they were is noted when they execute
     rows : by the index of a load, or of a store of results, the frame offset of uint64[32] with the addresses that the lanes have accessed
         last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last;
         of elements of 16 bits, as it has elements. Loads that write the same registers share them
@@ -197,11 +215,17 @@ class LoadedValues:
     cells: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
     matrices: dict[int, dict[str, tuple[LoadedWord | None, ...]]] = field(default_factory=dict)
     results: dict[int, tuple[LoadedWord, ...]] = field(default_factory=dict)
+    moved_results: dict[int, MovedResult] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
     zeros: frozenset[int] = frozenset()
     registers: dict[int, NotedRegister] = field(default_factory=dict)
     moves: dict[int, tuple[MovedNote, ...]] = field(default_factory=dict)
+
+    @property
+    def with_results(self) -> bool:
+        """Whether results are stored."""
+        return bool(self.results or self.moved_results)
 
     def noted(self, word: LoadedWord) -> tuple[int, int]:
         """The frame offset of the row that says from where lanes have loaded a word, and what is added to the addresses there."""

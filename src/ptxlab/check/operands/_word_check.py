@@ -27,7 +27,7 @@ from ptxlab.check.operands._word_images import (
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
-from ptxlab.native import address_of
+from ptxlab.native import BoundedCache, address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -143,9 +143,10 @@ class Words:
         """Whether bulk copies have brought some of these chunks."""
         return bool(self.prepared.take(chunks * (CHUNK // WORD)).any())
 
-    def are_prepared(self, chunks: NDArray[np.intp]) -> bool:
-        """Whether bulk copies have brought some of these chunks, or threads all of them as they stand in global memory."""
-        return self.were_brought(chunks) or stands_as_copied(sources_of(self.sources, chunks), chunks)
+    def are_prepared(self, operand: MatrixOperand) -> bool:
+        """Whether bulk copies have brought some chunks of an operand, or threads all of them as they stand in global memory."""
+        chunks, data = operand.chunks, operand.data
+        return self.were_brought(chunks) or stands_as_copied(sources_of(self.sources, chunks, data), chunks, data)
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
@@ -174,11 +175,37 @@ class Words:
     def placed(self, tile: CopiedTile, noted: bool) -> None:
         """A tensor copy performs; ``noted`` says whether threads load from tiles."""
         first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
-        self.sources[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)] = 0
         self.boxed[first:end] = True
-        if noted and tile.places is not None:
-            every = self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS)
-            every[first + tile.chunks] = (tile.address + CHUNK * tile.places)[:, None] + np.arange(0, CHUNK, WORD)
+        held = self.addresses[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)]
+        if not noted or tile.places is None:
+            held[:] = 0
+            return
+        relative, whole = _relative_words(tile.chunks, tile.places, tile.data, len(held))
+        np.add(relative, tile.address, out=held)
+        if not whole:
+            held[relative < 0] = 0
+            held[relative == _PADDING] = NO_SOURCE
+
+
+_PADDING = -2
+_KNOWN: BoundedCache[tuple[int, int, int, int], tuple[Any, ...]] = BoundedCache(256)
+
+
+def _relative_words(chunks: NDArray[np.intp], places: NDArray[np.int64], data: int, count: int) -> tuple[NDArray[np.int64], bool]:
+    """Where the words under a box come from, in bytes from its first chunk: -1 for none, `_PADDING` behind ``data`` bytes of a chunk.
+
+    The second result says whether all have a source. Boxes of one kind share the arrays, and so they are kept by identity.
+    """
+    key = id(chunks), id(places), data, count
+    known = _KNOWN.get(key)
+    if known is None or known[0] is not chunks or known[1] is not places:
+        found = np.full((-(-count // _WORDS), _WORDS), -1, np.int64)
+        words = places[:, None] + np.arange(0, CHUNK, WORD)
+        words[:, data // WORD :] = _PADDING
+        found[chunks] = words
+        relative = found.reshape(-1)[:count]
+        known = _KNOWN[key] = chunks, places, relative, bool((relative >= 0).all())
+    return known[2], known[3]
 
 
 class WordCheck:
@@ -232,7 +259,7 @@ class WordCheck:
             if taken.operand not in self._judged:
                 self._judged.add(taken.operand)
                 self._reporter.element_type(operation, taken.operand, address_in(taken.image.base), cta)
-                self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
+                self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken, words), cta)
         self._compare(operation, before, found, words, cta)
         known: list[_Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
         if known and len(known) == len(found) == len(product.operands):
@@ -251,10 +278,10 @@ class WordCheck:
 
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
-        found = sources_of(words.sources, source.chunks)
+        found = sources_of(words.sources, source.chunks, source.data)
         if not found.all() or not judged(source, found) or image_of_words(found) is not None or words.were_brought(source.chunks):
             return
-        if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks):
+        if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks, source.data):
             return
         key = operation.op.index, source.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
@@ -272,21 +299,20 @@ class WordCheck:
             if firsts.tobytes() == known.relative:
                 return TakenWords(operand, WordImage(base, known.line, known.word))
         if operand.overlaps:
-            self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand.chunks), cta)
+            self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand), cta)
             return None
         first = operand.chunks.item(0)
         if not words.addresses.item(first * _WORDS) or words.boxed.item(first):
             return None
-        found = sources_of(words.sources, operand.chunks)
+        found = sources_of(words.sources, operand.chunks, operand.data)
         if not found.all() or not (found > NO_SOURCE).any() or not judged(operand, found):
             return None
-        prepared = words.are_prepared(operand.chunks) or (operand.major == "mn" and stands_in_blocks(found))
+        prepared = words.are_prepared(operand) or (operand.major == "mn" and stands_in_blocks(found))
         image = None if prepared else image_of_words(found)
         if image is not None:
             if (found > NO_SOURCE).all():
-                per_chunk = CHUNK // WORD
-                relative = np.ascontiguousarray(found[:, ::per_chunk] - image.base).tobytes()
-                operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * per_chunk, relative)
+                relative = np.ascontiguousarray(found[:, :: operand.data // WORD] - image.base).tobytes()
+                operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * _WORDS, relative)
             return TakenWords(operand, image)
         if prepared:
             if operand not in self._judged:
@@ -301,6 +327,6 @@ class WordCheck:
         return None
 
 
-def _is_image(image: WordImage, words: Words, chunks: NDArray[np.intp]) -> bool:
-    found = sources_of(words.sources, chunks)
-    return bool((found > NO_SOURCE).all()) and image_of_words(found) == image
+def _is_image(taken: TakenWords, words: Words, chunks: NDArray[np.intp]) -> bool:
+    found = sources_of(words.sources, chunks, taken.operand.data)
+    return bool((found > NO_SOURCE).all()) and image_of_words(found) == taken.image

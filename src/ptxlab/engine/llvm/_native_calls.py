@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import FIRST_CELL, Word
 from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import LoadedWord, Program
@@ -181,11 +181,11 @@ class Caller:
         elif op.index in loaded.stores:
             self._follow_store(op, "storedfrom", frame, mask)
 
-    def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value) -> None:
-        """Note the addresses of an access in its row."""
+    def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value, added: int = 0) -> None:
+        """Note the addresses of an access in its row, with what is added to them."""
         source, row, offset = self.address(frame, operand)
         place = frame.at(self.program.loaded.rows[op.index])
-        self.helper(f"loadedfrom_{source}", "void", self.context, mask, self._skipped(op, mask), row, offset, place)
+        self.helper(f"loadedfrom_{source}", "void", self.context, mask, self._skipped(op, mask), row, offset + added, place)
 
     def _skipped(self, op: Op, mask: Value) -> Value:
         """The lanes that do not execute a load and whose registers are zero."""
@@ -284,7 +284,7 @@ class Caller:
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
         if op.index in self.program.loaded.rows:
-            self._note_addresses(op, op.operands[native.address], frame, mask)
+            self._note_addresses(op, op.operands[native.address], frame, mask, FIRST_CELL)
         if op.index in self.program.loaded.cells:
             table, count = self._source_table(self.program.loaded.cells[op.index])
             name = f"cellsstoredfrom_{native.shape}{'_pack' if native.pack else ''}"

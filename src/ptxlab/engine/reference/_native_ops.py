@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, Status, Word
+from ptxlab.engine.context import FIRST_CELL, NO_SOURCE, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
@@ -358,7 +358,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     for start in starts:
         for column in range(start, start + width):
             _refuse(not owned[column], warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
-    note_load(warp, op, addresses, mask)
+    note_load(warp, op, [each + FIRST_CELL for each in addresses], mask)
     words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):

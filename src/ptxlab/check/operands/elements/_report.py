@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,8 @@ class Taken:
             return None
         distance = now - start
         steps, rest = divmod(int(distance[self.image.k_dimension]), self.image.step)
-        return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), steps * self.matrix.stored)
+        moved = steps * self.image.per_unit * self.matrix.stored
+        return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), moved)
 
     def lowest(self) -> NDArray[np.int64] | None:
         """The index of the element of its first row with the lowest k, which need not be the first one; None if it is in no array."""
@@ -65,7 +66,7 @@ class Taken:
     @property
     def reach(self) -> int:
         """Elements of k that an instruction takes."""
-        return self.image.columns * self.matrix.stored
+        return self.image.k * self.matrix.stored
 
     @property
     def has_next(self) -> bool:
@@ -83,23 +84,22 @@ class ElementReporter:
         self._ops, self._natives, self._loaded = launch.program.ops, launch.program.natives, launch.program.loaded
         self._reporter = reporter
 
-    def holds(self, elements: Addresses, codes: NDArray[Any], bits: int) -> bool:
-        """Whether the elements of a matrix are those of the arrays from which they come."""
-        if codes.size != elements.size:
-            parts = codes.reshape(*elements.shape, -1).astype(np.uint32) << np.arange(0, _BYTE, bits, dtype=np.uint32)
-            codes = parts.sum(axis=-1).astype(np.uint8)
+    def holds(self, elements: Addresses, held: NDArray[np.uint8]) -> bool:
+        """Whether the elements of a matrix are those of the arrays from which they come; ``held`` are ``[row, unit, byte]``."""
         try:
             return all(
-                self._memory.view(address, code.nbytes).tobytes() == code.tobytes()
-                for address, code in zip(elements.reshape(-1).tolist(), np.ascontiguousarray(codes).reshape(-1), strict=True)
+                self._memory.view(address, len(code)).tobytes() == code.tobytes()
+                for address, code in zip(elements.reshape(-1).tolist(), held.reshape(elements.size, -1), strict=True)
                 if address > NO_SOURCE
             )
         except AccessError:
             return False
 
-    def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, cta: Cta) -> None:
-        """The element type of the instruction is not that of the array."""
-        if matrix.where:
+    def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, words: Addresses, cta: Cta) -> None:
+        """The element type of the instruction is not that of the array, or not that for which elements have been expanded."""
+        if expanded := matrix.expanded(words):
+            self._reporter.other_type(by, matrix, expanded, "the elements that were expanded to bytes", "expand elements of", (), cta)
+        elif matrix.where:
             self._reporter.other_type(by, matrix, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta)
 
     def mismatch(self, by: Executed, matrix: Matrix, found: Apart, words: Addresses, verified: Verified, cta: Cta) -> None:
@@ -107,10 +107,11 @@ class ElementReporter:
         key = by.op.index, matrix.name
         elements = matrix.elements(words)
         array = self._reporter.array_at(int(elements[elements > NO_SOURCE][0]))
-        if self._reporter.has(*key) or array is None or array.itemsize * _BYTE != matrix.bits or not verified():
+        if self._reporter.has(*key) or array is None or array.itemsize * _BYTE != matrix.unit_bits or not verified():
             return
         self._reporter.first(*key)
-        here, there = (f"{matrix.name}[{row}, {k}] is {_element(array, elements[row, k])}" for row, k in (found.at, found.other))
+        each = matrix.per_unit(words)
+        here, there = (f"{matrix.name}[{row}, {k * each}] is {_element(array, elements[row, k])}" for row, k in (found.at, found.other))
         self._reporter.add(
             "O101",
             f"{matrix.title}{matrix.where} is not a matrix of the elements that were loaded: {found.what}; {here}, but {there}",
@@ -141,7 +142,7 @@ class ElementReporter:
         elements = [matrix.elements(own) for matrix, own in zip(matrices, words, strict=True)]
         at = [apart * image.columns // columns for image in images]
         here, there = (
-            f"{matrix.name}[0, {k}] is {_element(image.array, found[0, k])}"
+            f"{matrix.name}[0, {k * image.per_unit}] is {_element(image.array, found[0, k])}"
             for matrix, image, found, k in zip(matrices, images, elements, at, strict=True)
         )
         tried = [

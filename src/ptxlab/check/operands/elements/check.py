@@ -94,14 +94,20 @@ class ElementCheck:
         if others is None:
             others = self._last[id(cta)] = {}
         before = others.pop(product.accumulator, None) if product.accumulate else None
-        noted = sources.read(product.frames(), memory)
-        judged: _Judged | None = sources.judged.get(noted)
-        if judged is None:
-            if sources.attempts == _ATTEMPTS:
-                return
-            sources.attempts += 1
-            prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
-            judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+        if sources.is_repeated(memory):
+            assert sources.repeated is not None
+            judged: _Judged | None = sources.repeated.judged
+        else:
+            noted = sources.read(product.frames(), memory)
+            judged = sources.judged.get(noted)
+            if judged is None:
+                if sources.attempts == _ATTEMPTS:
+                    return
+                sources.attempts += 1
+                prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
+                judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+            sources.remember(judged)
+        assert judged is not None
         if not judged.both:
             return
         bases = sources.bases
@@ -153,11 +159,11 @@ class ElementCheck:
         array = self._array_of(elements)
         if array is None:
             return None
-        self._element_reporter.element_type(by, matrix, array, cta)
-        if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
+        self._element_reporter.element_type(by, matrix, array, words, cta)
+        if array.itemsize * 8 != matrix.unit_bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
             # An array that is arranged for the registers need not have rows.
             return None
-        image = image_of_elements(elements, array)
+        image = image_of_elements(elements, array, matrix.per_unit(words))
         doubt = image.doubt if isinstance(image, RegisterImage) else None
         if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, words, array, None):
             image = doubt
@@ -183,7 +189,7 @@ class ElementCheck:
             held = len(sources.matrices) - len(memory)
             codes = [product.codes(matrix.name.lower()) for matrix in sources.matrices[:held]] + [part.codes(cta) for part in memory]
             return all(
-                self._element_reporter.holds(matrix.elements(words), own, matrix.bits)
+                self._element_reporter.holds(matrix.elements(words), matrix.held(own, words))
                 for matrix, words, own in zip(sources.matrices, sources.words(), codes, strict=True)
             )
 

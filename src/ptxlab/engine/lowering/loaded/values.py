@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters, writes_zero
+from ptxlab.engine.lowering.loaded._results import find_results, with_moved_results
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, NotedRegister, Program
 from ptxlab.isa.effects import Asynchronous, Unit
@@ -58,7 +59,8 @@ def find_loaded_values(program: Program) -> None:
             stores[taker.op.index] = every
     if not any(word for every in cells.values() for word in every):
         cells = {}
-    program.loaded = _with_rows(program, known, noted, LoadedValues(stores, cells, matrices, _results(program)))
+    loaded = _with_rows(program, known, noted, LoadedValues(stores, cells, matrices, find_results(program)))
+    program.loaded = with_moved_results(program, loaded)
 
 
 class _Taker(NamedTuple):
@@ -112,27 +114,6 @@ def _with_rows(program: Program, known: LoadedRegisters, noted: NotedRegisters, 
         return found.noted(word)
 
     return replace(found, moves=noted.moves({register: each.row for register, each in registers.items()}, row))
-
-
-def _results(program: Program) -> dict[int, tuple[LoadedWord, ...]]:
-    """What is stored to global memory as tcgen05.ld has loaded it."""
-    registers = LoadedRegisters(program, _loaded_from_tensor_memory)
-    found = {}
-    for index, native in program.natives.items():
-        if isinstance(native, LaneAccess) and native.write and native.space in _GLOBAL and native.bits == _WORD:
-            op = program.ops[index]
-            words = [word for item in flatten(op.operands[native.value]) for word in registers.words(item, _WORD, op)]
-            known = tuple(word for word in words if word is not None and len(registers.alike(word.load)) == 1)
-            if len(known) == len(words) and len({word.load for word in known}) == 1:
-                found[index] = known
-    return found
-
-
-def _loaded_from_tensor_memory(native: Native | None) -> tuple[int, int]:
-    """The operand into which tcgen05.ld loads whole cells, and their bits."""
-    if isinstance(native, TensorAccess) and not native.write and not native.pack:
-        return native.value, _WORD
-    return 0, 0
 
 
 def _is_shared(native: Native) -> bool:

@@ -164,7 +164,7 @@ class Segment:
             new = self.values[register]
             old = self.old.get(register)
             if old is None:
-                old = self.load_row(register, new.type if new.type in self.floats else None)
+                old = self.load_row(register, new.type if isinstance(new, Value) and new.type in self.floats else None)
             self.store(info.offset, info.bits, new, old)
             self.code.divide(_BLOCK)
         if self.program.stepped:

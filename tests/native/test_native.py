@@ -153,7 +153,7 @@ def test_key_depends_on_all_that_the_engine_imports(fresh_key: Callable[[], str]
     monkeypatch.setattr(caches, "ROOT", root)
     first = fresh_key()
     for package in sorted(packages - {"diagnostics", "_version"}):
-        changed = root / package / "__init__.py"
+        changed = root / package / "__init__.py" if (root / package).is_dir() else root / f"{package}.py"
         text = changed.read_text()
         changed.write_text(text + "# changed")
         assert fresh_key() != first, package

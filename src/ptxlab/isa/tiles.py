@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.isa.context import Cta
 from ptxlab.layout import Major, PlacedOperand

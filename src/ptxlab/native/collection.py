@@ -13,6 +13,8 @@ __all__ = ["collection_paused"]
 def collection_paused() -> Iterator[None]:
     """A stretch in which Python looks for no cycles: it would walk all that is being made, again and again.
 
+    What it makes then counts as old, without a walk: Python looks at it when it next collects all generations.
+
     Examples
     --------
     >>> with collection_paused():
@@ -25,4 +27,7 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if collecting:
+            if not gc.get_freeze_count():  # else `unfreeze` would undo what somebody else has done
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -72,7 +72,7 @@ def _differs_ir() -> str:
 @cache
 def differs_function() -> Any:
     """The function that compares what operands take with their images, compiled or from the cache."""
-    library = native.compile_ir(_differs_ir(), ["differs"], opt=2)
+    library = native.compile_ir(_differs_ir(), ["differs"], opt=1, light=True)
     return library.function("differs", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 

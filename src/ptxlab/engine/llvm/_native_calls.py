@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ptxlab.engine.context import FIRST_CELL, Word
 from ptxlab.engine.llvm.segment import symbol_address
+from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import LoadedWord, Program
 from ptxlab.engine.support.accesses import COUNTS
@@ -147,11 +148,10 @@ class Caller:
         }
         emit[type(native)](op, native, frame, mask, check)
 
-    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None, source: bool = False) -> None:
-        """Note an access or a fence, if the program is recorded; of a copy the destination, or the ``source``."""
+    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None) -> None:
+        """Note an access or a fence, if the program is recorded; of a copy the destination."""
         if self.program.recorded:
-            code = self.code
-            index = self.number(op.index + (len(self.program.ops) if source else 0))
+            code, index = self.code, self.number(op.index)
             self.helper("record", "void", self.context, mask, index, number or code.const("i64", 0), hosts or code.const("ptr", 0))
 
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
@@ -341,21 +341,44 @@ class Caller:
             self.count(frame, read, "global", op.operands[native.source], native.size, op, COPY)
         check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
-            self._record_source(op, native, frame, mask & ~ignored, sizes, check)
+            whole = sizes.ref == "null"
+            name = f"source_{source}_{native.size}" + "_whole" * whole
+            if name not in self.code.module.outlined:
+                self.code.module.outlined[name] = name, "i32"
+                self._define_source(name, source, native.size, whole)
+            about = row, offset, sizes, self.number(op.index), self.number(op.index + len(self.program.ops))
+            check(code.call(name, "i32", self.context, mask & ~ignored, self.hosts, *about))
 
-    def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
-        """Record for the observer, if it wants that, what the lanes of a copy read: one row for all lanes that read the same size."""
-        code, source = self.code, op.operands[native.source]
-        with code.when(self.context.word(Word.SOURCES).ne(0)):
-            if sizes.ref == "null":
-                check(self.resolve(frame, mask, "global", source, native.size, False, op, self.hosts))
-                self._record(op, mask, code.const("i64", native.size), self.hosts, source=True)
-                return
+    def _define_source(self, name: str, source: str, size: int, whole: bool) -> None:
+        """A function that records for the observer, if it wants that, what the lanes of a copy read.
+
+        That is one row for all lanes that read the same size. ``whole``: they all read the size of the copy.
+        """
+        parameters = "ptr context, i32 mask, ptr hosts, ptr row, i64 offset, ptr sizes, i32 op, i32 index"
+        code = Function(self.code.module, name, "i32", parameters, attributes=WIDE, internal=True)
+        context, mask, hosts, row, offset, sizes, op, index = code.parameters
+        caller = Caller(code, self.program, context, hosts, self.used)
+
+        def resolve(lanes: Value, bytes_: int) -> None:
+            numbers = caller.number(bytes_), caller.number(0), op
+            status = caller.must(f"resolve_global_{source}", context, lanes, row, offset, *numbers, hosts)
+            with code.when(status.ne(0)):
+                code.ret(status)
+
+        def record(lanes: Value, bytes_: Value) -> None:
+            caller.helper("record", "void", context, lanes, index, bytes_, hosts)
+
+        with code.when(context.word(Word.SOURCES).eq(0)):
+            code.ret(0)
+        if whole:
+            resolve(mask, size)
+            record(mask, code.const("i64", size))
+        else:
             read = sizes.load("<32 x i32>", align=64)
             # The copy itself has checked its source: one byte is enough to find the memory.
-            check(self.resolve(frame, mask & read.ne(0).cast("i32"), "global", source, 1, False, op, self.hosts))
-            whole = mask & read.uge(native.size).cast("i32")
-            self._record(op, whole, code.const("i64", native.size), self.hosts, source=True)
-            with code.when(mask.ne(whole)), code.loop(code.const("i64", native.size - 1)) as before:
-                size = before + 1
-                self._record(op, mask & read.eq(size.to("i32").splat(32)).cast("i32"), size, self.hosts, source=True)
+            resolve(mask & read.ne(0).cast("i32"), 1)
+            all_bytes = mask & read.uge(size).cast("i32")
+            record(all_bytes, code.const("i64", size))
+            with code.when(mask.ne(all_bytes)), code.loop(code.const("i64", size - 1)) as before:
+                record(mask & read.eq((before + 1).to("i32").splat(32)).cast("i32"), before + 1)
+        code.ret(0)

@@ -51,7 +51,8 @@ def address_of(name: str) -> int:
 
 @cache
 def _optimised(name: str) -> int:
-    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, symbols=SYMBOLS).address(name)
+    light = name.split("_")[0] in _OPTIMISED
+    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, light=light, symbols=SYMBOLS).address(name)
 
 
 def _request(name: str) -> tuple[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT

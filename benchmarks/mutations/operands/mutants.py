@@ -420,4 +420,11 @@ def _map_with(raw: bytes, name: str, ordinal: int | None, value: int) -> bytes:
 
 
 def _mapped(ops: list[Op], raw: bytes, new: bytes, program: Program) -> Program:
-    return changed(program, ops, of_map=lambda _, found: new if found == raw else found)
+    """In another launch the tensor may be at another address, and bytes of the map that mean nothing may be other ones."""
+    wanted = replace(decode_tensor_map(raw), address=0)
+
+    def of_map(_: int, found: bytes) -> bytes:
+        fields = decode_tensor_map(found)
+        return _map_with(new, "global_address", None, fields.address) if replace(fields, address=0) == wanted else found
+
+    return changed(program, ops, of_map=of_map)

@@ -49,20 +49,20 @@ def emit_segment(
     for piece, needed, lanes in pieces(program, ops, live, width):
         with code.loop(32 // lanes, entered=True) as index:
             segment = Segment(code, program, lanes, context, frame, index)
-            for op, later in zip(piece, _used_later(program, piece), strict=True):
+            # A call writes vectors to the stack; AVX-512 has stores with masks, which write them to the frame instead.
+            at_once = width == 16 and lanes == 32
+            last = _last_uses(program, piece) if at_once else {}
+            for place, op in enumerate(piece):
                 segment.emit(op)
-                if lanes > width:  # The next call would write it to the stack.
-                    segment.write_back([register for register in segment.dirty if register not in later], needed)
+                if at_once:
+                    segment.write_back([register for register in segment.dirty if last[register] <= place], needed)
                 code.divide(_BLOCK)
             segment.flush(needed)
 
 
-def _used_later(program: Program, ops: list[Op]) -> list[set[int]]:
-    """For each op the registers that the ops after it read or write."""
-    found: list[set[int]] = [set()]
-    for op in reversed(ops[1:]):
-        found.append(found[-1].union(program.reads[op.index], program.writes[op.index]))
-    return found[::-1]
+def _last_uses(program: Program, ops: list[Op]) -> dict[int, int]:
+    """For each register that ops read or write the place of the last of them."""
+    return {r: place for place, op in enumerate(ops) for r in (*program.reads[op.index], *program.writes[op.index])}
 
 
 def emit_moved_notes(code: Function, program: Program, width: int, context: Value, frame: Value, op: Op) -> None:

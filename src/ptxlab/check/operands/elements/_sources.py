@@ -35,9 +35,11 @@ class Matrix:
     Attributes
     ----------
     name, element, bits, stored : as of a `RegisterMatrix` or a `MatrixOperand`
-    places : ``[line, word]``, of each word the place of its source; lines are rows, or k if ``turned``
+    places : ``[line, part]``, of each part of a word the place of its source; lines are rows, or k if ``turned``
     added : what is added to the addresses there
-    loads : the load that has brought each word, ``[line, word]``; None for a matrix that is not in registers
+    first : the byte of the word there with which the part begins
+    size : bytes of a part
+    loads : the load that has brought each part, ``[line, part]``; None for a matrix that is not in registers
     where : what findings add to the title
     """
 
@@ -47,6 +49,8 @@ class Matrix:
     stored: int
     places: NDArray[np.intp]
     added: NDArray[np.int64]
+    first: NDArray[np.intp]
+    size: int = _WORD
     turned: bool = False
     loads: NDArray[np.intp] | None = None
     where: str = ""
@@ -59,15 +63,16 @@ class Matrix:
     @classmethod
     def in_registers(cls, matrix: RegisterMatrix, noted: Sequence[LoadedWord], loaded: LoadedValues) -> Matrix:
         """A matrix in registers; the places are those in the frame of the warp that holds the row."""
+        parts, table = loaded.table(noted)
+        loads = np.repeat([word.load for word in noted], parts)
         # A register of 64 bits has two words.
-        each = max(matrix.bits // _WORD_BITS, 1)
-        rows = np.array([(*loaded.noted(word), word.load) for word in noted]).reshape(-1, each, 3)
+        each = parts * max(matrix.bits // _WORD_BITS, 1)
+        rows = np.column_stack([np.array([part for part in table if part is not None]), loads]).reshape(-1, each, 4)
         _, register, lane = np.unravel_index(matrix.index, (matrix.warps, len(rows), 32))
-        found = rows[register].reshape(len(matrix.index), -1, 3)
-        places = found[..., 0] // 8 + np.repeat(lane, each, axis=1)
-        return cls(
-            matrix.name, matrix.element, matrix.bits, matrix.stored, places, found[..., 1], loads=found[..., 2], where=" in registers"
-        )
+        row, added, first, load = np.moveaxis(rows[register].reshape(len(matrix.index), -1, 4), -1, 0)
+        places = row // 8 + np.repeat(lane, each, axis=1)
+        where = " in registers"
+        return cls(matrix.name, matrix.element, matrix.bits, matrix.stored, places, added, first, _WORD // parts, loads=load, where=where)
 
     @classmethod
     def in_shared_memory(cls, operand: MatrixOperand) -> Matrix:
@@ -75,23 +80,22 @@ class Matrix:
         words = CHUNK // _WORD
         places = (operand.chunks[..., None] * words + np.arange(words)).reshape(len(operand.chunks), -1)
         turned = operand.major == "mn"
-        return cls(operand.name, operand.element, operand.container, operand.stored, places, np.zeros_like(places), turned)
+        nothing = np.zeros_like(places)
+        return cls(operand.name, operand.element, operand.container, operand.stored, places, nothing, nothing, turned=turned)
 
     @classmethod
     def in_tensor_memory(cls, part: TensorPart) -> Matrix:
         """A matrix in tensor memory."""
         found = part.matrix
         places = (found.column + np.arange(found.columns)) * LANES + part.lanes[:, None]
-        return cls("A", found.element, found.bits, found.stored, places, np.zeros_like(places), where=" in tensor memory")
+        nothing = np.zeros_like(places)
+        return cls("A", found.element, found.bits, found.stored, places, nothing, nothing, where=" in tensor memory")
 
-    def words(self, found: NDArray[np.int64]) -> Addresses:
-        """Where the words come from, ``[line, word]``; ``found`` is what stands at the places."""
-        return np.where(found > NO_SOURCE, found + self.added.reshape(-1), found).reshape(self.places.shape)
-
-    def elements(self, words: Addresses) -> Addresses:
-        """Where the elements come from, ``[row, k]``."""
-        found = element_addresses(words, self.bits)
-        return found.T if self.turned else found
+    def elements(self, found: NDArray[np.int64]) -> Addresses:
+        """Where the elements come from, ``[row, k]``; ``found`` is what stands at the places."""
+        parts = np.where(found > NO_SOURCE, found + self.added.reshape(-1), found).reshape(self.places.shape)
+        elements = element_addresses(parts, self.first, self.size, self.bits)
+        return elements.T if self.turned else elements
 
 
 class Sources:
@@ -150,7 +154,7 @@ class Sources:
             return steps
         return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
 
-    def words(self) -> list[Addresses]:
-        """Where the words of each matrix come from."""
+    def elements(self) -> list[Addresses]:
+        """Where the elements of each matrix come from, ``[row, k]``."""
         parts = zip(self.matrices, self._starts, self._starts[1:], strict=False)
-        return [matrix.words(self._found[start:end]) for matrix, start, end in parts]
+        return [matrix.elements(self._found[start:end]) for matrix, start, end in parts]

@@ -124,47 +124,46 @@ class ElementCheck:
 
         ``prepared`` are matrices whose arrays may have been arranged for a descriptor: nothing is known of these.
         """
-        words = sources.words()
+        elements = sources.elements()
         images = [
             None if matrix.name in prepared else self._image(by, matrix, own, verified, cta)
-            for matrix, own in zip(sources.matrices, words, strict=True)
+            for matrix, own in zip(sources.matrices, elements, strict=True)
         ]
         if len(images) == _PAIR:
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
-                self._element_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)
+                self._element_reporter.pair(by, sources.matrices, (a, b), elements, verified, cta)
                 return _Judged(())
         return _Judged(tuple(images))
 
-    def _image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+    def _image(self, by: Executed, matrix: Matrix, elements: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The image of a matrix; None if it is not known, or has been reported to have none."""
-        first = words.item(0)
-        key = matrix.name, matrix.where, matrix.element, matrix.turned, words.shape, (words - first).tobytes()
+        first = elements.item(0)
+        key = matrix.name, matrix.where, matrix.element, elements.shape, (elements - first).tobytes()
         known = self._images.get(key) if first > NO_SOURCE else None
-        if known is None or not known.array.holds(first & _ADDRESS):
-            known = self._new_image(by, matrix, words, verified, cta)
+        if known is None or not known.array.holds(first):
+            known = self._new_image(by, matrix, elements, verified, cta)
             if known is not None:
                 self._images[key] = known
         return known
 
-    def _new_image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+    def _new_image(self, by: Executed, matrix: Matrix, elements: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The same for a matrix that begins elsewhere than those before it, or whose elements are in another order."""
-        elements = matrix.elements(words)
         array = self._array_of(elements)
         if array is None:
             return None
         self._element_reporter.element_type(by, matrix, array, cta)
-        if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
+        if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(elements, matrix.bits)):
             # An array that is arranged for the registers need not have rows.
             return None
         image = image_of_elements(elements, array)
         doubt = image.doubt if isinstance(image, RegisterImage) else None
-        if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, words, array, None):
+        if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, elements, array, None):
             image = doubt
         if isinstance(image, Apart):
             # Matrices in shared memory are compared elsewhere.
             if matrix.where:
-                self._element_reporter.mismatch(by, matrix, image, words, verified, cta)
+                self._element_reporter.mismatch(by, matrix, image, elements, verified, cta)
             return None
         return image
 
@@ -183,8 +182,8 @@ class ElementCheck:
             held = len(sources.matrices) - len(memory)
             codes = [product.codes(matrix.name.lower()) for matrix in sources.matrices[:held]] + [part.codes(cta) for part in memory]
             return all(
-                self._element_reporter.holds(matrix.elements(words), own, matrix.bits)
-                for matrix, words, own in zip(sources.matrices, sources.words(), codes, strict=True)
+                self._element_reporter.holds(elements, own, matrix.bits)
+                for matrix, elements, own in zip(sources.matrices, sources.elements(), codes, strict=True)
             )
 
         return verified

@@ -88,6 +88,7 @@ class OperandCheck(Observer):
             self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
         self._by_words = launch.facts.of(copies_words)
+        self._by_bytes = launch.program.stores_parts_of_words
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
@@ -106,13 +107,16 @@ class OperandCheck(Observer):
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
         if self._noted:
-            self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
+            words = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes)
+            self._words.update(zip(map(id, ctas), words, strict=True))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
         words = self._words.get(id(warp.cta))
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
+            if self._by_bytes:
+                warp.words[Word.COPIED_BYTES] = address_of(words.bytes)
         if self._launch.program.loaded.cells:
             warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
 

@@ -118,6 +118,7 @@ class Words:
     Attributes
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
+    bytes : those of bytes, if stores of less than words are followed (`ptxlab.engine.context.Word.COPIED_BYTES`)
     boxed : chunks that tensor copies have brought, which are compared as tiles
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
@@ -125,18 +126,21 @@ class Words:
     """
 
     sources: NDArray[np.uint64]
+    bytes: NDArray[np.uint64]
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
 
     @classmethod
-    def of_cluster(cls, ctas: int, size: int) -> list[Words]:
+    def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False) -> list[Words]:
         """Those of the CTAs of a cluster that starts, in one array: compiled code finds those of the other CTAs by their ranks."""
-        every: NDArray[np.uint64] = np.zeros((ctas, -(-size // WORD)), np.uint64)
+        words = -(-size // WORD)
+        every: NDArray[np.uint64] = np.zeros((ctas, words), np.uint64)
+        parts: NDArray[np.uint64] = np.zeros((ctas, WORD * words if by_bytes else 0), np.uint64)
         return [
-            cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
-            for sources in every
+            cls(sources, own, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
+            for sources, own in zip(every, parts, strict=True)
         ]
 
     def were_brought(self, chunks: NDArray[np.intp]) -> bool:

@@ -26,6 +26,8 @@ Check: TypeAlias = Callable[[Value], None]
 
 _COLUMN = 0xFFFF
 """The bits of an address in tensor memory that are the column."""
+_UNKNOWN = (-1, 0, 0)
+"""What a table has for a part of which it is not noted from where it comes."""
 _PRIVATE = ("local", "param", "const")
 """Spaces whose accesses no other agent can conflict with."""
 _SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "const": "global"}
@@ -174,12 +176,13 @@ class Caller:
         """Note for an observer from where lanes load, and that they store what they have loaded."""
         loaded = self.program.loaded
         if op.index in loaded.shared:
-            name, each = ("wordsloaded", 32) if native.bits >= 32 else ("halvesloaded", native.bits)
+            name, each = ("wordsloaded", 32) if native.bits >= 32 else (f"elementsloaded_{native.bits // 8}", native.bits)
             self._follow_load(op, name, native.size * 8 // each, frame, mask)
         elif op.index in loaded.rows:
             self._note_addresses(op, op.operands[native.address], frame, mask)
         elif op.index in loaded.stores:
-            self._follow_store(op, "storedfrom", frame, mask)
+            size = min(native.bits // 8, 4)
+            self._follow_store(op, "storedfrom" if size == 4 else f"elementsstoredfrom_{size}", frame, mask, size)
 
     def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value, added: int = 0) -> None:
         """Note the addresses of an access in its row, with what is added to them."""
@@ -196,15 +199,16 @@ class Caller:
         row = frame.at(self.program.loaded.rows[op.index])
         self.helper(helper, "void", self.context, mask, self._skipped(op, mask), self.hosts, self.number(words), row)
 
-    def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value) -> None:
-        """Note where the words come from that lanes store."""
-        table, count = self._source_table(self.program.loaded.stores[op.index])
-        self.helper(helper, "void", self.context, mask, self.hosts, frame, count, table)
+    def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value, size: int = 4) -> None:
+        """Note where the words come from that lanes store, or elements of fewer bytes."""
+        parts, table, count = self._source_table(self.program.loaded.stores[op.index], size)
+        self.helper(f"{helper}_{parts}", "void", self.context, mask, self.hosts, frame, count, table)
 
-    def _source_table(self, words: Sequence[LoadedWord | None]) -> tuple[Value, Value]:
-        """A table that says where it is noted from where words come, and their number."""
-        pairs = [(-1, 0) if word is None else self.program.loaded.noted(word) for word in words]
-        return self.code.constants("i32", [number for pair in pairs for number in pair]), self.number(len(words))
+    def _source_table(self, words: Sequence[LoadedWord | None], size: int = 4) -> tuple[int, Value, Value]:
+        """Into how many parts words are divided, a table that says where it is noted from where these come, and the number of words."""
+        parts, noted = self.program.loaded.table(words, size)
+        numbers = [number for part in noted for number in (_UNKNOWN if part is None else part)]
+        return parts, self.code.constants("i32", numbers), self.number(len(words))
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
         bits = TYPE_BITS[native.type]
@@ -286,8 +290,8 @@ class Caller:
         if op.index in self.program.loaded.rows:
             self._note_addresses(op, op.operands[native.address], frame, mask, FIRST_CELL)
         if op.index in self.program.loaded.cells:
-            table, count = self._source_table(self.program.loaded.cells[op.index])
-            name = f"cellsstoredfrom_{native.shape}{'_pack' if native.pack else ''}"
+            parts, table, count = self._source_table(self.program.loaded.cells[op.index])
+            name = f"cellsstoredfrom_{parts}_{native.shape}{'_pack' if native.pack else ''}"
             self.helper(name, "void", self.context, mask, row, self.number(offset), self._split(op, native), frame, count, table)
         if self.program.recorded or self.program.counted:
             first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ptxlab.engine.program import SOURCE_ROW, LoadedWord, NotedHalf
+from ptxlab.engine.program import SOURCE_ROW, LoadedWord, NotedPart, leaves
 from ptxlab.isa.native_ops import LaneAccess
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ class MovedWords:
     def __init__(self, program: Program) -> None:
         loaded = program.loaded
         self._natives, self._loaded = program.natives, loaded
-        self._sources: defaultdict[int, set[NotedHalf | None]] = defaultdict(set)
-        """By the row of a register where it is noted from where its halves come; None if one is computed."""
+        self._sources: defaultdict[int, set[NotedPart | None]] = defaultdict(set)
+        """By the row of a part of a register where it is noted from where it comes; None if it is computed."""
         for notes in loaded.moves.values():
             for note in notes:
-                self._sources[note.row].update((*note.halves, *note.others))
+                self._sources[note.row].update(leaves(note.source))
         self._rows = sorted({row: load for load, row in reversed(loaded.rows.items())}.items())
         self._begins = [row for row, _ in self._rows]
 
@@ -33,18 +33,18 @@ class MovedWords:
         """The loads, each the first one of those that share a row, with the element that has been moved; nothing if it may be computed."""
         found: set[tuple[int, int]] = set()
         seen: set[int] = set()
-        work = [NotedHalf(*self._loaded.noted(word), False)]
+        work = [*self._loaded.noted(word)]
         while work:
-            half = work.pop()
-            if half.row in self._sources:
-                sources = self._sources[half.row] if half.row not in seen else set()
-                seen.add(half.row)
+            part = work.pop()
+            if part.row in self._sources:
+                sources = self._sources[part.row] if part.row not in seen else set()
+                seen.add(part.row)
                 if None in sources:
                     return set()
                 work += [source for source in sources if source is not None and source.row >= 0]
             else:
-                begin, load = self._rows[bisect_right(self._begins, half.row) - 1]
+                begin, load = self._rows[bisect_right(self._begins, part.row) - 1]
                 native = self._natives[load]
                 bits = native.bits if isinstance(native, LaneAccess) else 32
-                found.add((load, (half.row - begin) // SOURCE_ROW + half.added * 8 // bits))
+                found.add((load, (part.row - begin) // SOURCE_ROW + part.added * 8 // bits))
         return found

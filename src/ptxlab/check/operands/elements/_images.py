@@ -119,27 +119,31 @@ class RegisterImage:
         return found[:, 0] if (found == found[:, :1]).all() else None
 
 
-def element_addresses(words: Addresses, bits: int) -> Addresses:
-    """Where the elements of registers come from; ``words`` is ``[row, word]``. Elements of fewer than 8 bits count by bytes."""
-    words = words[:, :: max(bits // _WORD_BITS, 1)]
-    if bits >= _WORD_BITS:
-        return np.where(words >> HALVES_SHIFT == 0, words, 0)
-    apart, low = half_distance(words), words & (1 << HALVES_SHIFT) - 1
-    parts = [low + at % _HALF + at // _HALF * apart for at in range(0, _WORD_BITS // _BYTE, max(bits // _BYTE, 1))]
-    found = np.where(words[..., None] > NO_SOURCE, np.stack(parts, axis=-1), words[..., None])
-    return found.reshape(len(words), -1)
+def element_addresses(parts: Addresses, first: NDArray[np.intp], size: int, bits: int) -> Addresses:
+    """Where elements come from; of fewer than 8 bits those that share a byte count as one. 0 for one whose bytes are not neighbours.
+
+    ``parts`` is ``[line, part]``: from where the words come of which so many bytes are taken, from the byte ``first`` on.
+    """
+    width = max(bits // _BYTE, 1)
+    at = first[..., None] + np.arange(size)
+    sources = parts[..., None]
+    found = (sources & (1 << HALVES_SHIFT) - 1) + at % _HALF + at // _HALF * half_distance(sources)
+    every = np.where(sources > NO_SOURCE, found, sources).reshape(len(parts), -1, width)
+    begins = every[..., :1]
+    together = (every == begins + np.where(begins > NO_SOURCE, np.arange(width), 0)).all(axis=-1)
+    return np.where(together, every[..., 0], 0)
 
 
-def stands_as_loaded(words: Addresses, bits: int) -> bool:
+def stands_as_loaded(elements: Addresses, bits: int) -> bool:
     """Whether the array may have been arranged for the registers.
 
     Either those of each lane stand one after the other in global memory, or the lanes of each register do.
     """
-    registers = _registers(words, bits)
+    registers = _registers(elements, bits)
     if len(registers) == 1:
         return False
-    by_lane = np.diff(registers, axis=0) == registers.shape[-1] // _LANES_OF_A_ROW * _WORD
-    by_register = np.diff(registers.reshape(*registers.shape[:2], -1)) == _WORD
+    by_lane = np.diff(registers, axis=0) == max(bits // _BYTE, _WORD)
+    by_register = np.diff(registers.reshape(*registers.shape[:2], -1)) == max(bits // _BYTE, 1)
     return bool(by_lane.all() or by_register.all())
 
 
@@ -226,31 +230,31 @@ def _order(indices: NDArray[np.int64]) -> tuple[int, tuple[int, ...]]:
     return int(steps[0]), tuple(places.tolist())
 
 
-def order_of_registers(words: Addresses, bits: int, array: ArrayPlace, other: RegisterImage | None) -> tuple[int, ...] | None:
+def order_of_registers(elements: Addresses, bits: int, array: ArrayPlace, other: RegisterImage | None) -> tuple[int, ...] | None:
     """Another order of the registers of a lane in which a matrix has an image, of the same k as ``other``; None if there is none.
 
     Of several one in which rows advance, and of these one that moves the fewest registers.
     """
-    registers = _registers(words, bits)
+    registers = _registers(elements, bits)
     if not _SEVERAL <= len(registers) <= 2 * _SEVERAL:
         return None
     found = []
     for order in list(permutations(range(len(registers))))[1:]:
-        elements = element_addresses(_rows(registers[list(order)], words.shape), bits)
-        image = image_of_elements(elements, array)
+        moved = _rows(registers[list(order)], elements.shape)
+        image = image_of_elements(moved, array)
         if isinstance(image, RegisterImage) and image.order and (image.in_order if other is None else image.agrees(other)):
-            backwards = bool((np.diff(elements, axis=0) < 0).any())
+            backwards = bool((np.diff(moved, axis=0) < 0).any())
             found.append((backwards, sum(i != register for i, register in enumerate(order)), order))
     return min(found)[-1] if found else None
 
 
-def _registers(words: Addresses, bits: int) -> Addresses:
-    """The words of a matrix as ``[register, warp, row in the register, word]``.
+def _registers(elements: Addresses, bits: int) -> Addresses:
+    """The elements of a matrix as ``[register, warp, row in the register, element]``.
 
     A register holds eight rows in the four lanes of a row; if there are 16 rows in a warp, every second one holds the upper eight.
     """
-    halves, width = _halves(words.shape[0]), _LANES_OF_A_ROW * max(bits // _WORD_BITS, 1)
-    blocks = words.reshape(-1, halves, _ROWS_OF_A_REGISTER, words.shape[1] // width, width)
+    halves, width = _halves(elements.shape[0]), _LANES_OF_A_ROW * max(_WORD_BITS // max(bits, _BYTE), 1)
+    blocks = elements.reshape(-1, halves, _ROWS_OF_A_REGISTER, elements.shape[1] // width, width)
     return blocks.transpose(3, 1, 0, 2, 4).reshape(-1, len(blocks), _ROWS_OF_A_REGISTER, width)
 
 

@@ -41,9 +41,11 @@ class Matrix:
     ----------
     name, element, bits, stored : as of a `RegisterMatrix` or a `MatrixOperand`; the bits are those of a container
     narrow : bits of an element that is narrower than its container, a byte; else 0
-    places : ``[line, word]``, of each word the place of its source; lines are rows, or k if ``turned``
+    places : ``[line, part]``, of each part of a word the place of its source; lines are rows, or k if ``turned``
     added : what is added to the addresses there
-    loads : the load that has brought each word, ``[line, word]``; None for a matrix that is not in registers
+    first : the byte of the word there with which the part begins
+    size : bytes of a part
+    loads : the load that has brought each part, ``[line, part]``; None for a matrix that is not in registers
     where : what findings add to the title
     """
 
@@ -53,6 +55,8 @@ class Matrix:
     stored: int
     places: NDArray[np.intp]
     added: NDArray[np.int64]
+    first: NDArray[np.intp]
+    size: int = _WORD
     turned: bool = False
     loads: NDArray[np.intp] | None = None
     where: str = ""
@@ -71,15 +75,16 @@ class Matrix:
     @classmethod
     def in_registers(cls, matrix: RegisterMatrix, noted: Sequence[LoadedWord], loaded: LoadedValues) -> Matrix:
         """A matrix in registers; the places are those in the frame of the warp that holds the row."""
+        parts, table = loaded.table(noted)
+        loads = np.repeat([word.load for word in noted], parts)
         # A register of 64 bits has two words.
-        each = max(matrix.bits // _WORD_BITS, 1)
-        rows = np.array([(*loaded.noted(word), word.load) for word in noted]).reshape(-1, each, 3)
+        each = parts * max(matrix.bits // _WORD_BITS, 1)
+        rows = np.column_stack([np.array([part for part in table if part is not None]), loads]).reshape(-1, each, 4)
         _, register, lane = np.unravel_index(matrix.index, (matrix.warps, len(rows), 32))
-        found = rows[register].reshape(len(matrix.index), -1, 3)
-        places = found[..., 0] // 8 + np.repeat(lane, each, axis=1)
-        return cls(
-            matrix.name, matrix.element, matrix.bits, matrix.stored, places, found[..., 1], loads=found[..., 2], where=" in registers"
-        )
+        row, added, first, load = np.moveaxis(rows[register].reshape(len(matrix.index), -1, 4), -1, 0)
+        places = row // 8 + np.repeat(lane, each, axis=1)
+        where = " in registers"
+        return cls(matrix.name, matrix.element, matrix.bits, matrix.stored, places, added, first, _WORD // parts, loads=load, where=where)
 
     @classmethod
     def in_shared_memory(cls, operand: MatrixOperand) -> Matrix:
@@ -88,7 +93,8 @@ class Matrix:
         words = words_of_slot(narrow) if narrow else CHUNK // _WORD
         places = (operand.chunks[..., None] * (CHUNK // _WORD) + np.arange(words)).reshape(len(operand.chunks), -1)
         turned = operand.major == "mn"
-        return cls(operand.name, operand.element, operand.container, operand.stored, places, np.zeros_like(places), turned, narrow=narrow)
+        none, bits = np.zeros_like(places), operand.container
+        return cls(operand.name, operand.element, bits, operand.stored, places, none, none, turned=turned, narrow=narrow)
 
     @classmethod
     def in_tensor_memory(cls, part: TensorPart) -> Matrix:
@@ -96,43 +102,43 @@ class Matrix:
         found = part.matrix
         places = (found.column + np.arange(found.columns)) * LANES + part.lanes[:, None]
         narrow, none = _narrow(found.element, found.bits), np.zeros_like(places)
-        return cls("A", found.element, found.bits, found.stored, places, none, where=" in tensor memory", narrow=narrow)
+        return cls("A", found.element, found.bits, found.stored, places, none, none, where=" in tensor memory", narrow=narrow)
 
-    def words(self, found: NDArray[np.int64]) -> Addresses:
-        """Where the words come from, ``[line, word]``; ``found`` is what stands at the places."""
+    def parts(self, found: NDArray[np.int64]) -> Addresses:
+        """Where the parts of words come from, ``[line, part]``; ``found`` is what stands at the places."""
         return np.where(found > NO_SOURCE, found + self.added.reshape(-1), found).reshape(self.places.shape)
 
-    def elements(self, words: Addresses) -> Addresses:
+    def elements(self, parts: Addresses) -> Addresses:
         """Where the elements come from, ``[row, k]``; where several neighbours count as one, ``[row, unit]``."""
-        found = self._slots(words)
+        found = self._slots(parts)
         if found is None:
-            found = element_addresses(words, self.bits)
+            found = element_addresses(parts, self.first, self.size, self.bits)
         return found.T if self.turned else found
 
-    def per_unit(self, words: Addresses) -> int:
+    def per_unit(self, parts: Addresses) -> int:
         """How many elements count as one."""
-        return SLOT if self._slots(words) is not None else self.unit_bits // self.bits
+        return SLOT if self._slots(parts) is not None else self.unit_bits // self.bits
 
-    def _slots(self, words: Addresses) -> Addresses | None:
+    def _slots(self, parts: Addresses) -> Addresses | None:
         """Where slots of 16 elements come from, ``[row, slot]``; None if each element has a byte in global memory, or is wider."""
         if not self.narrow:
             return None
         if self.where:
-            return slots_of_cells(words.reshape(len(words), -1, CELLS), self.narrow)
-        return slots_of_words(words.reshape(len(words), -1, words_of_slot(self.narrow)))
+            return slots_of_cells(parts.reshape(len(parts), -1, CELLS), self.narrow)
+        return slots_of_words(parts.reshape(len(parts), -1, words_of_slot(self.narrow)))
 
-    def expanded(self, words: Addresses) -> str:
+    def expanded(self, parts: Addresses) -> str:
         """The format in which a copy has expanded its elements to bytes; "" if none has."""
-        return format_of_cells(words.reshape(len(words), -1, CELLS)) if self.loads is None and self.where and self.bits == _BYTE else ""
+        return format_of_cells(parts.reshape(len(parts), -1, CELLS)) if self.loads is None and self.where and self.bits == _BYTE else ""
 
-    def held(self, codes: NDArray[Any], words: Addresses) -> NDArray[np.uint8]:
+    def held(self, codes: NDArray[Any], parts: Addresses) -> NDArray[np.uint8]:
         """The bytes of its elements as global memory has them, ``[row, unit, byte]``; ``codes`` are those that the instruction takes."""
-        if self._slots(words) is not None:
+        if self._slots(parts) is not None:
             return packed_bytes(codes, self.element, self.narrow, bool(self.where))
-        rows, units = self.elements(words).shape
+        rows, units = self.elements(parts).shape
         if self.bits < _BYTE and codes.size != rows * units:
-            parts = codes.reshape(rows, units, -1).astype(np.uint32) << np.arange(0, _BYTE, self.bits, dtype=np.uint32)
-            codes = parts.sum(axis=-1).astype(np.uint8)
+            shifted = codes.reshape(rows, units, -1).astype(np.uint32) << np.arange(0, _BYTE, self.bits, dtype=np.uint32)
+            codes = shifted.sum(axis=-1).astype(np.uint8)
         return np.ascontiguousarray(codes).reshape(rows, units, 1).view(np.uint8)
 
 
@@ -240,7 +246,7 @@ class Sources:
             return steps
         return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
 
-    def words(self) -> list[Addresses]:
-        """Where the words of each matrix come from."""
+    def parts(self) -> list[Addresses]:
+        """Where the parts of the words of each matrix come from."""
         parts = zip(self.matrices, self._starts, self._starts[1:], strict=False)
-        return [matrix.words(self._found[start:end]) for matrix, start, end in parts]
+        return [matrix.parts(self._found[start:end]) for matrix, start, end in parts]

@@ -9,13 +9,13 @@ from ptxlab.engine.context import LOADED_BYTE_SHIFT
 from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, MovedNote, MovedResult, NotedHalf, Program
+from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, MovedNote, MovedResult, NotedPart, NotedRegister, Program
 from ptxlab.isa.native_ops import LaneAccess, Native, TensorAccess
 from ptxlab.isa.operands import Op, Reg, Resolved
 
 __all__ = ["find_results", "with_moved_results"]
 
-_WORD = 32
+_BYTE, _WORD = 8, 32
 _GLOBAL = ("global", "generic")
 Words = tuple[LoadedWord, ...]
 
@@ -43,16 +43,21 @@ def with_moved_results(program: Program, loaded: LoadedValues) -> LoadedValues:
     chosen = {store: next(iter(each)) for store, each in loads.items() if len(each) == 1 and len(known.alike(min(each))) == 1}
     if not chosen:
         return loaded
-    end, rows, registers = program.frame_bytes, dict(loaded.rows), {}
+    end, rows = program.frame_bytes, dict(loaded.rows)
+    registers: dict[int, NotedRegister] = {}
     for access in sorted({*chosen, *chosen.values()} - rows.keys()):
         rows[access], end = end, end + SOURCE_ROW
-    for register in noted.loads:
-        registers[register], end = end, end + SOURCE_ROW * max(program.registers[register].bits // _WORD, 1)
+    for register, each in noted.loads.items():
+        unit = noted.units[register]
+        registers[register] = NotedRegister(end, unit, each)
+        end += SOURCE_ROW * (program.registers[register].bits // _BYTE // unit)
 
-    def place(word: LoadedWord) -> tuple[int, int]:
-        if word.load < 0:
-            return registers[~word.load] + SOURCE_ROW * (word.byte * 8 // _WORD), 0
-        return rows[word.load], word.byte << LOADED_BYTE_SHIFT
+    def place(byte: LoadedWord) -> NotedPart:
+        if byte.load < 0:
+            row, unit, _ = registers[~byte.load]
+            number, rest = divmod(byte.byte, unit)
+            return NotedPart(row + SOURCE_ROW * number, 0, rest)
+        return NotedPart(rows[byte.load], byte.byte << LOADED_BYTE_SHIFT, 0)
 
     moves = defaultdict(tuple, loaded.moves)
     for index, notes in noted.moves(registers, place).items():
@@ -61,7 +66,7 @@ def with_moved_results(program: Program, loaded: LoadedValues) -> LoadedValues:
     for store, load in chosen.items():
         moved[store] = MovedResult(load, end, len(results[store]))
         for word in results[store]:
-            moves[store] += (MovedNote(end, tuple(NotedHalf(*place(word), upper) for upper in (False, True))),)
+            moves[store] += (MovedNote(end, _WORD // _BYTE, place(word)),)
             end += SOURCE_ROW
     program.frame_bytes = end
     return replace(loaded, rows=rows, moves=dict(moves), moved_results=moved, zeros=loaded.zeros | moved.keys())
@@ -80,6 +85,8 @@ def _stores(program: Program) -> list[tuple[Op, tuple[Resolved, ...]]]:
 def _word(item: Resolved, known: LoadedRegisters, noted: NotedRegisters) -> LoadedWord | None:
     """What a register holds: a word of a load, or of a register that has rows of its own."""
     if not isinstance(item, Reg) or item.negated:
+        return None
+    if noted.units.get(item.index, _WORD // _BYTE) < _WORD // _BYTE:
         return None
     return next(iter(known.direct(item.index) or noted.words(item.index, _WORD) or ()), None)
 

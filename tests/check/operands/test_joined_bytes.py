@@ -71,6 +71,25 @@ def test_single_bytes(join: str, space: str) -> None:
     }
 
 
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize(
+    ("written", "followed"), [("mov.b32 %t6, 0x5140;", True), ("mov.b32 %t6, 0x5140;\n    @%p0 mov.b32 %t6, 0x5140;", False)]
+)
+def test_a_selector_in_a_register(written: str, followed: bool, backend: str) -> None:
+    """It is known if nothing else writes the register. Two of four tiles take what it selects."""
+    for order in ((0, 1, 2, 3), (1, 0, 2, 3)):
+        text = words("shared", order).replace(".reg .b8 %c", ".reg .pred %p<2>; .reg .b8 %c")
+        text = text.replace("0x5140", "%t6").replace(
+            "cp.async.wait_all;", f"cp.async.wait_all;\n    setp.eq.u32 %p0, %r1, 0;\n    {written}"
+        )
+        result, right = launch(text, backend)
+        assert right is (order[0] == 0)
+        tiles = set() if right else {0, 1, 2, 3} if followed else {2, 3}
+        assert {found.message.partition("B[0, 0] is ")[2] for found in result.diagnostics} == {
+            f"b[{k}, {tile}]" for k in (1, 33) for tile in tiles
+        }
+
+
 @pytest.mark.parametrize("space", SPACES)
 def test_an_array_whose_pairs_of_k_are_neighbours(space: str) -> None:
     """The bytes of two words of rows are not exchanged: that is right if the array has pairs of k side by side. Nothing is said."""

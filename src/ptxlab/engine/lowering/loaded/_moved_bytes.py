@@ -5,7 +5,8 @@ An instruction's semantics are evaluated over bytes instead of numbers. What is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from ptxlab.engine.lowering.matching import operand_specs, read_source
@@ -14,7 +15,7 @@ from ptxlab.engine.program import Chosen, Joined, Program, Tree, leaves
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.operands import Const, Group, Op, Reg, Resolved
 
-__all__ = ["ZERO", "Byte", "MovedByte", "moved_bytes"]
+__all__ = ["ZERO", "Byte", "MovedByte", "constant_registers", "moved_bytes"]
 
 _BITS = 8
 _ONES = (1 << _BITS) - 1
@@ -32,6 +33,7 @@ Leaf: TypeAlias = Byte | int | None
 """A byte of a register, a constant, or None for what is computed."""
 MovedByte: TypeAlias = Tree[Leaf]
 _Value: TypeAlias = tuple[MovedByte, ...]
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class _ComputedError(Exception):
@@ -152,14 +154,17 @@ def _cut(number: int, count: int) -> tuple[int, ...]:
     return tuple(number >> _BITS * i & _ONES for i in range(count))
 
 
-def moved_bytes(program: Program, op: Op) -> dict[int, tuple[MovedByte, ...]]:
-    """The bytes of each register that a pure instruction writes, the lowest first; nothing of those that it computes."""
+def moved_bytes(program: Program, op: Op, constants: Mapping[int, int] = _NONE) -> dict[int, tuple[MovedByte, ...]]:
+    """The bytes of each register that a pure instruction writes, the lowest first; nothing of those that it computes.
+
+    ``constants`` are registers that always hold the same number.
+    """
     outputs, specs = op.row.outputs, operand_specs(op)
     if outputs != 1 or specs[0].kind != "scalar" or type_bits(specs[0].type) < _BITS:
         return {}
 
     def read(operand: Resolved, type: str) -> Any:
-        return operand if type == "pred" else _read(program, operand, type_bits(type))
+        return operand if type == "pred" else _read(program, operand, type_bits(type), constants)
 
     try:
         value = op.row.semantics(
@@ -187,19 +192,32 @@ def _is_pair(value: Sequence[Any]) -> bool:
     return all(type(part) is tuple for part in value)
 
 
-def _read(program: Program, operand: Resolved, bits: int) -> Any:
+def _read(program: Program, operand: Resolved, bits: int, constants: Mapping[int, int]) -> Any:
     """An operand as bytes; of 128 bits as a pair."""
-    found = _bytes(program, operand, bits)
+    found = _bytes(program, operand, bits, constants)
     return (found[: len(found) // 2], found[len(found) // 2 :]) if bits == 2 * 64 else found
 
 
-def _bytes(program: Program, operand: Resolved, bits: int) -> _Value:
+def _bytes(program: Program, operand: Resolved, bits: int, constants: Mapping[int, int]) -> _Value:
     if bits < _BITS:
         raise _ComputedError
     if isinstance(operand, Group):
-        return tuple(byte for item in operand.items for byte in _bytes(program, item, bits // len(operand.items)))
+        return tuple(byte for item in operand.items for byte in _bytes(program, item, bits // len(operand.items), constants))
     if isinstance(operand, Const):
         return _cut(constant_bits(operand, bits), bits // _BITS)
+    if isinstance(operand, Reg) and operand.index in constants:
+        return _cut(constants[operand.index], bits // _BITS)
     if isinstance(operand, Reg) and not operand.negated and program.registers[operand.index].bits >= bits:
         return tuple(Byte(operand.index, i) for i in range(bits // _BITS))
     return (None,) * (bits // _BITS)
+
+
+def constant_registers(program: Program, writers: Mapping[int, Sequence[Op]]) -> dict[int, int]:
+    """The registers that always hold the same number; ``writers`` are the ops that write each register."""
+    found = {}
+    for register, ops in writers.items():
+        if len(ops) == 1 and ops[0].guard is None and ops[0].row.kind == "pure" and not program.reads[ops[0].index]:
+            made = moved_bytes(program, ops[0]).get(register, (None,))
+            if all(isinstance(byte, int) for byte in made):
+                found[register] = sum(byte << _BITS * i for i, byte in enumerate(made) if isinstance(byte, int))
+    return found

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from ptxlab.engine.lowering.loaded._moved_bytes import ZERO, Byte, MovedByte, moved_bytes
+from ptxlab.engine.lowering.loaded._moved_bytes import ZERO, Byte, MovedByte, constant_registers, moved_bytes
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import (
@@ -59,12 +59,14 @@ class NotedRegisters:
         self._native_loads = loads
         self._writers: defaultdict[int, list[Op]] = defaultdict(list)
         self._moved: dict[int, dict[int, tuple[MovedByte, ...]]] = {}
+        self._constants: dict[int, int] = {}
         self.loads: dict[int, tuple[int, ...]] = {}
         self.units: dict[int, int] = {}
         if known.loads:
             for op in program.ops:
                 for register in program.writes[op.index]:
                     self._writers[register].append(op)
+            self._constants = constant_registers(program, self._writers)
             self.loads = self._find(taken)
             self._find_units()
 
@@ -134,7 +136,7 @@ class NotedRegisters:
     def _moves(self, op: Op) -> dict[int, tuple[MovedByte, ...]]:
         """What a pure instruction moves."""
         if op.index not in self._moved:
-            self._moved[op.index] = moved_bytes(self._program, op) if op.row.kind == "pure" else {}
+            self._moved[op.index] = moved_bytes(self._program, op, self._constants) if op.row.kind == "pure" else {}
         return self._moved[op.index]
 
     def _sources(self, op: Op, register: int) -> set[int]:

@@ -359,7 +359,7 @@ def test_the_site_of_a_launch_in_a_folder_that_is_called_like_the_package(sessio
     assert str(session.launches[0].site) == f"{script}:4"
 
 
-STORES = """
+STORE = """
 import triton
 import triton.language as tl
 
@@ -367,6 +367,9 @@ import triton.language as tl
 @triton.jit
 def store(x, value):
     tl.store(x, value)
+"""
+KERNEL = """
+import triton
 
 
 @triton.jit
@@ -375,13 +378,15 @@ def kernel(x):
 """
 
 
-def test_findings_are_in_the_file_of_the_kernel_where_another_file_has_an_equal_one(session: Session, tmp_path: Path) -> None:
+def test_findings_are_in_the_file_of_a_function_where_another_file_has_an_equal_one(session: Session, tmp_path: Path) -> None:
     x = np.zeros(1, np.float32)
     x.flags.writeable = False
+    (tmp_path / "kernel.py").write_text(KERNEL)
     for script in (tmp_path / "first.py", tmp_path / "second.py"):
-        script.write_text(STORES)
+        script.write_text(STORE)
+        kernel = runpy.run_path(str(tmp_path / "kernel.py"), {"store": runpy.run_path(str(script))["store"]})["kernel"]
         with pytest.raises(ptxlab.KernelError) as caught:
-            runpy.run_path(str(script))["kernel"][(1,)](x)
+            kernel[(1,)](x)
         found = caught.value.diagnostic
         assert found.source is not None
         assert (found.source.file, found.source.line) == (str(script), 8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -91,37 +90,23 @@ def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabl
     return tuple(np.flatnonzero(row) for row in bits)
 
 
-class _Once:
-    """A function that always returns the same, which is made by the first call."""
-
-    __slots__ = ("_made", "_make")
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make: Callable[[], Any] | None = make
-
-    def __call__(self) -> Any:
-        if self._make is not None:
-            self._made, self._make = self._make(), None
-        return self._made
-
-
 @dataclass(slots=True, eq=False)
 class _Ready:
     """A plan that has been checked for a CTA, and the functions of an operation that disables no lanes, by whether it accumulates."""
 
     plan: Plan
-    known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
+    known: dict[bool, tuple[partial[Any], ...]] = field(default_factory=dict)
 
-    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
+    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[partial[Any], ...]:
         """The functions of an operation, in the order of `launch`."""
         found = self.known.get(accumulate) if disabled is None else None
         if found is None:
             plan = self.plan
             found = (
                 partial(plan.perform, cta_group, accumulate, scale, disabled),
-                _Once(partial(plan.accesses, cta_group, accumulate, disabled)),
+                partial(plan.accesses, cta_group, accumulate, disabled),
                 partial(multiply_undefined, plan, cta_group, accumulate, disabled),
-                _Once(partial(plan.product, cta_group, accumulate)),
+                partial(plan.product, cta_group, accumulate),
                 partial(TensorProduct, plan, cta_group, accumulate),
             )
             if disabled is None:

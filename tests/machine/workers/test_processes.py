@@ -56,6 +56,17 @@ def test_nothing_is_left(forked: list[int]) -> None:
     assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
 
 
+def test_each_cluster_runs_once() -> None:
+    """Each of many clusters is taken by one worker, though they are taken as fast as they can be."""
+    out = np.zeros(4096 * 32, np.uint32)
+    loaded = kernel("ld.global.u32 r1, [at]; add.u32 r1, r1, 1; add.u32 r1, r1, cta;" + store("r1"))
+    for _ in range(3):
+        out[:] = 0
+        result = loaded.launch(grid=4096, block=32, args=[out], workers=3, policy="random", check="none")
+        assert (result.stats.workers, result.stats.ctas) == (3, 4096), result.stats.why_alone
+        assert np.array_equal(out, np.repeat(np.arange(1, 4097), 32))
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV, "exception"])
 def test_a_worker_dies(forked: list[int], monkeypatch: pytest.MonkeyPatch, how: Any) -> None:
     run = worker.Worker.run

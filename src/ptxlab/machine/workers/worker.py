@@ -130,8 +130,8 @@ def serve(
         gc.freeze()
         worker = Worker(launch, allocations)
         connection.send(worker.run(first))
-        while record := os.read(others, RANGE.size):
-            connection.send(worker.run(range(*RANGE.unpack(record))))
+        while clusters := _next_range(others):
+            connection.send(worker.run(clusters))
         connection.send(worker.finish(room))
         connection.send(worker.maps.read(connection.recv()))
         status = 0
@@ -141,3 +141,15 @@ def serve(
         connection.send("a finding ends the launch")
     finally:
         os._exit(status)
+
+
+def _next_range(others: int) -> range | None:
+    """Take the next range of the file; None if there is none."""
+    import fcntl  # not on all systems
+
+    fcntl.lockf(others, fcntl.LOCK_EX)  # the position of a file in memory is not advanced atomically
+    try:
+        record = os.read(others, RANGE.size)
+    finally:
+        fcntl.lockf(others, fcntl.LOCK_UN)
+    return range(*RANGE.unpack(record)) if record else None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
+from ptxlab.native import collection
 from ptxlab.native.collection import collection_paused
 
 
@@ -15,7 +17,8 @@ class Made:
 
 
 @pytest.fixture(autouse=True)
-def _collecting() -> Iterator[None]:
+def _collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(collection, "_times", count())
     gc.enable()
     yield
     gc.unfreeze()
@@ -30,6 +33,22 @@ def test_what_is_made_counts_as_old() -> None:
     old = {id(each) for each in gc.get_objects(generation=2)}
     assert all(id(each) in old for each in made)
     assert gc.get_freeze_count() == 0
+
+
+def test_cycles_of_many_stretches_are_collected() -> None:
+    """What counts as old waits for a collection of all generations, and these are rare: else a process would grow and grow."""
+
+    def left() -> int:
+        return sum(type(each) is Made for each in gc.get_objects())
+
+    most = 0
+    for _ in range(1000):
+        with collection_paused():
+            for _ in range(100):
+                made = Made()
+                made.self = made  # type: ignore[attr-defined]
+        most = max(most, left())
+    assert most < 20_000
 
 
 def test_a_cycle_made_meanwhile_is_collected() -> None:

@@ -144,7 +144,7 @@ class Matrix:
 
 def _narrow(element: str, container: int) -> int:
     """Bits of an element that is narrower than its container."""
-    bits = TYPE_BITS[element]
+    bits = TYPE_BITS.get(element, container)  # .b1 has none
     return bits if bits < container == _BYTE else 0
 
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OperandCheck"]
 
+_FEWEST_ROWS = 8
+"""Rows of a core matrix. In fewer, as tcgen05.cp.4x256b copies, another descriptor too easily finds equal steps."""
 _ATTEMPTS = 4
 """How often another descriptor is looked for if what a copy to tensor memory reads has no image."""
 
@@ -221,7 +223,8 @@ class OperandCheck(Observer):
             if shared is not None:
                 words = self._words.get(id(cta))
                 self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
-                self._check_source(operation, copy, shared, words, cta)
+                if len(copy.source.chunks) >= _FEWEST_ROWS:
+                    self._check_source(operation, copy, shared, words, cta)
 
     def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
         """Report rows that are no image of what was copied, if another descriptor has one, and elements of another size."""

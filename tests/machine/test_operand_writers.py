@@ -94,11 +94,11 @@ def test_records_of_a_warpgroup() -> None:
 
 def test_registers_that_are_computed() -> None:
     """The writer is the instruction that has computed them, of which nothing more is known."""
-    text = warp_kernels.TEXT.replace("mma.sync", "xor.b32 %r26, %r24, 0;\n    mma.sync").replace("{%r24, %r25}, {%f0", "{%r26, %r25}, {%f0")
+    text = warp_kernels.TEXT.replace("mma.sync", "add.u32 %r26, %r24, 0;\n    mma.sync").replace("{%r24, %r25}, {%f0", "{%r26, %r25}, {%f0")
     result, right = warp_kernels.launch(text, keep_inputs=True)
     assert right
     record = result.mmas(writers=True)[0]
-    assert found(record.writers["b"]) == [("xor.b32", False, []), ("ldmatrix.sync", False, ["cp.async"])]
+    assert found(record.writers["b"]) == [("add.u32", False, []), ("ldmatrix.sync", False, ["cp.async"])]
 
 
 def test_a_in_tensor_memory() -> None:
@@ -144,12 +144,12 @@ def test_a_in_tensor_memory_that_comes_from_shared_memory() -> None:
 
 def test_computed_values_in_tensor_memory() -> None:
     computed = tensor_kernels.STORE.replace("%a7,", "%r31,")
-    text = tensor_kernels.TEXT.replace(tensor_kernels.STORE, f"xor.b32 %r31, %a7, 0;\n    {computed}")
+    text = tensor_kernels.TEXT.replace(tensor_kernels.STORE, f"add.u32 %r31, %a7, 0;\n    {computed}")
     result, right = word_kernels.launch(text, keep_inputs=True)
     assert right
     behind = [found(record.writers["a"][0].behind) for record in result.mmas(writers=True)]
     assert [sorted(name for name, _, _ in each) for each in behind] == [
-        ["ld.global", "ld.global"] if number else ["ld.global", "ld.global", "xor.b32"] for number in range(4)
+        ["ld.global", "ld.global"] if number else ["add.u32", "ld.global", "ld.global"] for number in range(4)
     ]
 
 

@@ -36,7 +36,7 @@ class PrebuiltLibraries(BuildHookInterface):
         libraries = self._libraries()
         folder = Path(self.directory) / "prebuilt"
         folder.mkdir(parents=True, exist_ok=True)
-        for library in (libraries.DRIVER, *libraries.RUNTIMES):
+        for library in (libraries.DRIVER, *libraries.RUNTIMES, libraries.CUTE):
             made = folder / library.soname
             needed = [str(folder / each.soname) for each in library.needs]
             subprocess.run([*command, *library.arguments(), *needed, "-o", str(made)], check=True)

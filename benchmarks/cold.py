@@ -1,8 +1,9 @@
 """Cold compilation beside ptxas on the same PTX: ``python -m benchmarks.cold``.
 
 Ten kernels, from small to 190,000 lines. ptxlab, in a new process with an empty cache, goes from the text to the end of one cluster; ptxas
-assembles the entry with -O3. Both are processor time of one core. The start of Python and ``import ptxlab`` are not counted; the modules
-that ptxlab imports when it needs them are. Python loads them from byte code, as it does where a package is installed.
+assembles the entry with -O3. Both are processor time of one core: NumPy's BLAS gets one thread, since others spin for a while when there
+is nothing to do. The start of Python and ``import ptxlab`` are not counted; the modules that ptxlab imports when it needs them are. Python
+loads them from byte code, as it does where a package is installed.
 """
 
 from __future__ import annotations
@@ -149,13 +150,13 @@ def _assemble(path: Path, entry: str, ptxas: str) -> float:
 
 def measure(name: str, repeats: int, ptxas: str) -> dict[str, Any]:
     """Medians for one kernel; ptxas and ptxlab take turns."""
-    from .__main__ import worker
+    from .__main__ import ONE_THREAD, worker
 
     cold = COLD[name]
 
     def launched(check: str, byte_code: str) -> float:
         with tempfile.TemporaryDirectory() as cache:
-            environment = {"PYTHONPYCACHEPREFIX": byte_code, "PYTHONDONTWRITEBYTECODE": ""}
+            environment = {"PYTHONPYCACHEPREFIX": byte_code, "PYTHONDONTWRITEBYTECODE": "", **ONE_THREAD}
             return float(worker(Path(cache), "cold_kernel", name, check, **environment)["seconds"])
 
     runs: dict[str, list[float]] = {check: [] for check in ("ptxas", *CHECKS)}

@@ -54,6 +54,8 @@ def test_a_wheel_for_one_platform_holds_the_driver(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PTXLAB_PREBUILT": "native"})
     (made,) = tmp_path.glob("*.whl")
     assert "-py3-none-linux_" in made.name
+    prebuilt = {name.rpartition("/")[2] for name in zipfile.ZipFile(made).namelist() if "/prebuilt/" in name}
+    assert prebuilt == {"libcuda.so.1", "libcudart.so.12", "libcudart.so.13", "libptxlab_cute.so"}
     library = tmp_path / "libcuda.so.1"
     library.write_bytes(zipfile.ZipFile(made).read("ptxlab/cuda/prebuilt/libcuda.so.1"))
     asked = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cuDeviceGetCount(None))"

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from benchmarks.mutations.judge import Unsound
 from benchmarks.mutations.operands.judge import UNTYPED, Verdict, judge
-from benchmarks.mutations.operands.mutants import Mutant, mutants
+from benchmarks.mutations.operands.mutants import Mutant, map_change, mutants
 from benchmarks.mutations.operands.taken import A, B, copies, products, record
 
 import ptxlab
+from ptxlab.descriptors import decode_tensor_map, replace_field
 from ptxlab.engine import Executable
 from tests.check.operands import scaled_kernels, sparse_kernels
 from tests.check.operands.word_kernels import TEXT, mistaken
@@ -153,3 +154,18 @@ def test_metadata() -> None:
         ("metadata column", "2 columns later"),
         ("sparsity selector", "0 -> 1"),
     }
+
+
+def test_maps_of_other_launches() -> None:
+    """The address differs, and so do bytes that mean nothing; a map of another box is another one."""
+    raw, moved, other = bytearray(128), bytearray(128), bytearray(128)
+    for each, box, address in ((raw, 64, 0x1000), (moved, 64, 0x8000), (other, 32, 0x1000)):
+        for name, ordinal, value in (("rank", None, 1), ("box_dim", 1, box), ("global_address", None, address)):
+            replace_field(each, name, ordinal, value)
+    moved[-1] = 7
+    new = bytearray(raw)
+    replace_field(new, "swizzle_mode", None, 3)
+    change = map_change(bytes(raw), bytes(new))
+    found = decode_tensor_map(change(0, bytes(moved)))
+    assert (found.swizzle_mode.mode, found.address, found.box) == (3, 0x8000, (1, 64))
+    assert change(0, bytes(other)) == bytes(other)

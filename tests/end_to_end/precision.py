@@ -144,8 +144,8 @@ def over(names: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
     for name in names:
         replay = EVERY[name]()
         here, equal = measured(replay, elements(replay))
-        total = sum(here.values())
-        print(f"{name:40} {total:10} {sum(equal.values()):10}", "" if total >= LEAST else "(too few)", flush=True)
+        total, unchanged = sum(here.values()), sum(equal.values())
+        print(f"{name:40} {total:10} {unchanged:10} {100 * unchanged / max(total, 1):6.2f}%", "(too few)" * (total < LEAST), flush=True)
         if total >= LEAST:
             called, same = called + here, same + equal
     return called, same

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from ptxlab.engine import Status
-from ptxlab.engine.llvm import _pieces
+from ptxlab.engine.llvm import _pieces, segment
+from ptxlab.engine.llvm.entry_points import Nodes
+from ptxlab.engine.llvm.region import emit_region
 from tests.engine.engine_helpers import Bench, program_of
 from tests.engine.test_control import Writer, unshared
 
@@ -71,3 +75,30 @@ def test_a_value_without_a_row_is_not_cut_off() -> None:
     assert sum(cut) == len(run) == 19
     assert cut == [17, 2]
     assert [lanes for *_, lanes in _pieces.pieces(program, run, set(), 16)] == [32, 16]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_runs_in_short_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that pass from one basic block of a run to the next are those of the interpreter, also where a block ends after each op."""
+    monkeypatch.setattr(segment, "_BLOCK", 1)
+    results = []
+    for backend in ("llvm", "numpy"):
+        # Another constant than elsewhere, so that no cached code is taken.
+        program = program_of(f"mov.b32 %r70, 77; {Straight(seed).text()}", params=".param .u64 out")
+        bench = Bench(program, backend=backend, arrays=[np.zeros(512, np.uint32)], lanes=0x0F0F1234)
+        bench.set_param("out", bench.addresses[0])
+        assert bench.run() == Status.EXIT
+        results.append(bench.arrays[0])
+    assert results[0].any()
+    assert np.array_equal(*results)
+
+
+def test_a_long_run_has_no_long_block() -> None:
+    """LLVM takes longer for an instruction of a long block."""
+    defined = "".join(f"mov.b32 %f{i}, {i};" for i in range(1, 5))
+    program = program_of(defined + "add.f32 %f1, %f2, %f3; max.f32 %f2, %f1, %f4;" * 200 + "ret;")
+    nodes = Nodes(program)
+    text, _ = emit_region(program, nodes, list(range(len(nodes.nodes))), 16)
+    blocks = [len(block.splitlines()) for block in re.split(r"^\w+:$", text, flags=re.MULTILINE)]
+    assert sum(blocks) > 2000
+    assert max(blocks) < segment._BLOCK + 30

@@ -71,11 +71,35 @@ def integer_bodies() -> dict[str, Body]:
         def table(x: Any, a: Any, count: int = count, first: int = first) -> Any:
             return x.table(a, first, ENTRIES[:count])
 
+        def halves(x: Any, a: Any, count: int = count, first: int = first) -> Any:
+            low, high = x.table_halves(a, first, [entry & 0xFFFFFFFF for entry in ENTRIES[:count]])
+            return x.with_halves(x.add(low, x.low_half(a)), x.sub(high, x.high_half(a)))
+
         made[f"table of {count} from bit {first}"] = Body(table, ("u32",), ("u32", "u32"))
+        made[f"halves of a table of {count} from bit {first}"] = Body(halves, ("u32",), ("u32",))
     made["dot"] = Body(lambda x, a, b: x.dot(a, b), ("u32", "u32"), ("u32",))
-    made["halves"] = Body(lambda x, a: x.halves(lambda x, low, high: (x.sub(high, low), low), a), ("u32",), ("u32",))
-    made["rarely"] = Body(lambda x, c, a, b: x.rarely(c, lambda x, a, b: x.sub(a, b), x.add(a, b), a, b), ("pred", "u32", "u32"), ("u32",))
-    made["rarely, by range"] = Body(lambda x, a: x.rarely(x.ult(a, x.const(9, "i32")), lambda x, a: x.not_(a), a, a), ("u32",), ("u32",))
+
+    def exchanged(x: Any, a: Any) -> Any:
+        return x.with_halves(x.sub(x.high_half(a), x.low_half(a)), x.low_half(a))
+
+    def rarely(x: Any, condition: Any, a: Any, b: Any) -> Any:
+        def rare(x: Any, usual: Any, condition: Any, a: Any, b: Any) -> Any:
+            return condition
+
+        return x.rarely(rare, rare, lambda x, condition, a, b: x.sub(a, b), x.add(a, b), condition, a, b)
+
+    def rarely_by_halves(x: Any, a: Any) -> Any:
+        def rare(x: Any, usual: Any, a: Any) -> Any:
+            return x.ult(a, x.const(9 << 15, "i32"))
+
+        def some(x: Any, usual: Any, a: Any) -> Any:
+            return x.ult(x.high_half(usual), x.const(5, "i16"))
+
+        return x.rarely(some, rare, lambda x, a: x.not_(a), a, a)
+
+    made["halves"] = Body(exchanged, ("u32",), ("u32",))
+    made["rarely"] = Body(rarely, ("pred", "u32", "u32"), ("u32",))
+    made["rarely, by halves"] = Body(rarely_by_halves, ("u32",), ("u32",))
     return made
 
 
@@ -97,6 +121,12 @@ def float_bodies() -> dict[str, Body]:
         made[f"fsqrt {type}"] = Body(lambda x, a: clean(x, x.fsqrt(a)), (type,), (type,))
         made[f"fneg {type}"] = Body(lambda x, a: (x.fneg(a), x.fabs(a)), (type,), (type, type))
         if type == "f32":
+
+            def reciprocal(x: Any, a: Any) -> Any:
+                usual = x.and_(x.fle(x.const(2.0**-126, "f32"), x.fabs(a)), x.fle(x.fabs(a), x.const(2.0**126, "f32")))
+                return x.reciprocal_toward_zero(x.select(usual, a, x.const(3.0, "f32")))
+
+            made["reciprocal toward zero"] = Body(reciprocal, (type,), (type,))
             made["subnormal or NaN"] = Body(lambda x, a: x.subnormal_or_nan(a), (type,), ("pred",))
         made[f"isnan {type}"] = Body(lambda x, a: x.isnan(a), (type,), ("pred",))
         for integer in INTEGERS:

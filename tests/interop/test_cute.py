@@ -19,10 +19,10 @@ import ptxlab
 from ptxlab import cuda
 from ptxlab.cuda.building import DRIVER, build
 from ptxlab.cuda.calls import host_call
+from ptxlab.cuda.libraries import CUTE
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import cute
 from ptxlab.interop.cute._compile import check_functions
-from ptxlab.interop.cute._kept import LIBRARY
 from tests.cuda.driver_helpers import needs_compiler
 
 pytest.importorskip("cutlass.cute")
@@ -141,6 +141,17 @@ def test_tensors_in_a_dataclass(programs: ModuleType) -> None:
     np.testing.assert_array_equal(b, 2 * a)
 
 
+def test_tensors_in_an_object_of_the_program(programs: ModuleType) -> None:
+    """CuTe DSL asks the object for its pointers; nothing else tells which memory it has."""
+    from cutlass.cute.runtime import from_dlpack
+
+    a, b = arrays()
+    pair = programs.Pair(from_dlpack(a), from_dlpack(b))
+    result = cute.compile(programs.scale_pair, pair, 1.0).launch(pair, 2.0)
+    assert result.ok, result.diagnostics
+    np.testing.assert_array_equal(b, 2 * a)
+
+
 def test_pointers_are_device_addresses(programs: ModuleType) -> None:
     import cutlass
     from cutlass.cute.runtime import make_ptr
@@ -255,7 +266,7 @@ def test_a_cuda_function_that_ptxlab_does_not_have(programs: ModuleType, monkeyp
         check_functions(["_cudaLaunchKernelEx", "_cudaMallocArray"])
     assert caught.value.diagnostic.code == "I105"
     assert caught.value.diagnostic.message == "the host function calls cudaMallocArray, which ptxlab does not have"
-    monkeypatch.setattr("ptxlab.interop.cute._compile.LIBRARY", DRIVER)  # it has none of the names
+    monkeypatch.setattr("ptxlab.interop.cute._compile.CUTE", DRIVER)  # it has none of the names
     with pytest.raises(ptxlab.LaunchError, match=r"I105.*the host function calls cuda\w+, which ptxlab does not have"):
         cute.compile(programs.scale, A, B, 1.0)
 
@@ -263,7 +274,7 @@ def test_a_cuda_function_that_ptxlab_does_not_have(programs: ModuleType, monkeyp
 @pytest.mark.parametrize(("attribute", "value"), [(16, 148), (75, 10), (76, 3), (97, 227 * 1024)])
 def test_device_attributes(attribute: int, value: int) -> None:
     found = ctypes.c_int32()
-    library = ctypes.CDLL(str(build(LIBRARY)))
+    library = ctypes.CDLL(str(build(CUTE)))
     with host_call(cuda.install(), ptxlab.Device("sm_103a"), ptxlab.Kernel.launch):
         assert library._cudaDeviceGetAttribute(ctypes.byref(found), attribute, 0) == 0
     assert found.value == value
@@ -331,6 +342,27 @@ def test_host_functions_without_kernels_run_as_host_code(tmp_path: Path) -> None
     assert "ptxlab: no kernel was launched" in done.stderr
 
 
+def test_packed_arguments_may_be_used_again(tmp_path: Path) -> None:
+    """The memory of arguments that a program has packed itself is the device's in each call, not only in the first."""
+    script = tmp_path / "packed.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(PROGRAMS)!r})\n"
+        "import numpy as np, programs, cutlass.cute as cute\n"
+        "from cutlass.cute.runtime import from_dlpack\n"
+        "a, b = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)\n"
+        "given = from_dlpack(a), from_dlpack(b), 2.0\n"
+        "compiled = cute.compile(programs.scale, *given)\n"
+        "packed, kept = compiled.generate_execution_args(*given)\n"
+        "for _ in range(2):\n"
+        "    b[:] = 0\n"
+        "    compiled.run_compiled_program(packed)\n"
+        "    assert (b == 2 * a).all()\n"
+    )
+    done = run_ptxlab("exec", str(script))
+    assert done.returncode == 0, done.stderr
+    assert "ptxlab: 2 launches on sm_100a, nothing found" in done.stderr
+
+
 def test_benchmarks_run_once(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "measured.py"
@@ -368,6 +400,7 @@ def test_a_finding_names_the_line_of_the_program(tmp_path: Path) -> None:
     assert "error[M402]" in done.stderr
     assert "target[thread] = cutlass.Float32(1)" in done.stderr
     assert "wrong.py:4" in done.stderr
+    assert "0 bytes past the end of argument target (" in done.stderr
 
 
 def test_the_switch_is_undone(programs: ModuleType) -> None:

@@ -11,35 +11,56 @@ from pathlib import Path
 import pytest
 
 from ptxlab.cuda.images import PtxStore
-from ptxlab.interop.cute._kept import settings as cute_settings
-from ptxlab.interop.triton.ptxas import settings as triton_settings
+from ptxlab.interop.cute.process import settings as cute_settings
+from ptxlab.interop.triton import process
+from tests.cuda.driver_helpers import needs_compiler
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "end_to_end" / "cute"
 PTX = ".version 8.7\n.target sm_100a\n"
+ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
 
 
-@pytest.mark.parametrize("name", ["TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"])
-def test_the_output_of_the_program_is_its_input(name: str, tmp_path: Path) -> None:
-    program = triton_settings(tmp_path / "a folder")[name]
+@pytest.fixture
+def triton_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    monkeypatch.setattr(process, "cache_folder", lambda name: tmp_path / "a folder" / name)
+    return process.settings()
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ASSEMBLERS)
+def test_the_output_of_the_program_is_its_input(name: str, triton_settings: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "in put.ptx").write_text(PTX)
     options = ["-lineinfo", "-v", "--regAllocOptLevel=2", "--gpu-name=sm_100a"]
-    done = subprocess.run([program, *options, "in put.ptx", "-o", "out.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    command = [triton_settings[name], *options, "in put.ptx", "-o", "out.o"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (tmp_path / "out.o").read_text() == PTX
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_a_missing_input_is_an_error(tmp_path: Path) -> None:
-    program = triton_settings(tmp_path)["TRITON_PTXAS_PATH"]
+@needs_compiler
+def test_a_missing_input_is_an_error(triton_settings: dict[str, str], tmp_path: Path) -> None:
+    program = triton_settings["TRITON_PTXAS_PATH"]
     assert subprocess.run([program, "none.ptx", "-o", "out.o"], cwd=tmp_path, capture_output=True).returncode
 
 
-def test_the_program_answers_with_a_release_and_its_own_name(tmp_path: Path) -> None:
-    found = triton_settings(tmp_path)
-    for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
-        answer = subprocess.run([found[name], "--version"], capture_output=True, text=True, check=True).stdout
-        assert " release 1" in answer
-        assert answer.endswith("\nptxlab: the output is PTX\n")
-    assert found == triton_settings(tmp_path)
+@needs_compiler
+@pytest.mark.parametrize("name", ASSEMBLERS)
+@pytest.mark.parametrize("own", ["release 13.4, V13.4.1", "release 10.2, V10.2.89", None])
+def test_the_program_answers_with_the_release_of_tritons_assembler_and_its_own_name(
+    name: str, own: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "cache_folder", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(process, "package_folders", lambda name: [] if own is None else [tmp_path / "Triton's"])
+    assembler = tmp_path / "Triton's" / "backends" / "nvidia" / "bin" / ASSEMBLERS[name]
+    if own is not None:
+        assembler.parent.mkdir(parents=True)
+        assembler.write_text(f"#!/bin/sh\necho 'NVIDIA, {own}'")
+        assembler.chmod(0o755)
+    found = process.settings()
+    answer = subprocess.run([found[name], "--version"], capture_output=True, text=True, check=True)
+    expected = "Cuda compilation tools, release 12.8, V12.8.93" if own is None else f"NVIDIA, {own}"
+    assert (answer.stdout, answer.stderr) == (f"{expected}\nptxlab: the output is PTX\n", "")
+    assert found == process.settings()
 
 
 COMPILE = """
@@ -60,11 +81,12 @@ for number in (90, 100):
 """
 
 
+@needs_compiler
 @pytest.mark.compiler
-def test_triton_hands_over_ptx(tmp_path: Path) -> None:
+def test_triton_hands_over_ptx(triton_settings: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("triton")
     (tmp_path / "program.py").write_text(COMPILE)
-    variables = os.environ | triton_settings(tmp_path / "settings")
+    variables = os.environ | triton_settings
     done = subprocess.run([sys.executable, "-W", "ignore", "program.py"], cwd=tmp_path, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

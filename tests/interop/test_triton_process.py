@@ -37,6 +37,15 @@ double[(1,)](x=view[2], n=60, BLOCK=128)
 assert array.tolist() == tensor.tolist() == [2.0] * 60
 assert view.sum(1).tolist() == [60.0, 60.0, 120.0, 60.0]
 """
+POINTERS_IN_MEMORY = """
+@triton.jit
+def through(table):
+    tl.store(tl.load(table).to(tl.pointer_type(tl.float32)), 5.0)
+
+tensor = torch.ones(3)
+through[(1,)](torch.tensor([tensor[1:].data_ptr()]))
+assert tensor.tolist() == [1.0, 5.0, 1.0]
+"""
 PAST_THE_END = """
 x = torch.ones(60, device=DEVICE)
 double[(1,)](x, 62, BLOCK=128)
@@ -50,7 +59,7 @@ def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("program", [OWN_BACK_END, HOST_MEMORY], ids=["own back end", "host memory"])
+@pytest.mark.parametrize("program", [OWN_BACK_END, HOST_MEMORY, POINTERS_IN_MEMORY], ids=["own back end", "host memory", "pointers"])
 def test_programs(program: str, tmp_path: Path) -> None:
     done = run(tmp_path, program)
     assert done.returncode == 0, done.stderr

@@ -96,3 +96,12 @@ def matmul_tile(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, B
     for k in range(0, K, BK):
         acc = tl.dot(a_desc.load([m, k]), b_desc.load([n, k]).T, acc)
     c_desc.store([m, n], acc.to(tl.float16))
+
+
+@triton.jit
+def count_slowly(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    for _ in range(n):
+        value += 1
+    tl.store(x + at, value)

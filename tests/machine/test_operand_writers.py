@@ -94,11 +94,11 @@ def test_records_of_a_warpgroup() -> None:
 
 def test_registers_that_are_computed() -> None:
     """The writer is the instruction that has computed them, of which nothing more is known."""
-    text = warp_kernels.TEXT.replace("mma.sync", "xor.b32 %r26, %r24, 0;\n    mma.sync").replace("{%r24, %r25}, {%f0", "{%r26, %r25}, {%f0")
+    text = warp_kernels.TEXT.replace("mma.sync", "add.u32 %r26, %r24, 0;\n    mma.sync").replace("{%r24, %r25}, {%f0", "{%r26, %r25}, {%f0")
     result, right = warp_kernels.launch(text, keep_inputs=True)
     assert right
     record = result.mmas(writers=True)[0]
-    assert found(record.writers["b"]) == [("xor.b32", False, []), ("ldmatrix.sync", False, ["cp.async"])]
+    assert found(record.writers["b"]) == [("add.u32", False, []), ("ldmatrix.sync", False, ["cp.async"])]
 
 
 def test_a_in_tensor_memory() -> None:
@@ -144,12 +144,12 @@ def test_a_in_tensor_memory_that_comes_from_shared_memory() -> None:
 
 def test_computed_values_in_tensor_memory() -> None:
     computed = tensor_kernels.STORE.replace("%a7,", "%r31,")
-    text = tensor_kernels.TEXT.replace(tensor_kernels.STORE, f"xor.b32 %r31, %a7, 0;\n    {computed}")
+    text = tensor_kernels.TEXT.replace(tensor_kernels.STORE, f"add.u32 %r31, %a7, 0;\n    {computed}")
     result, right = word_kernels.launch(text, keep_inputs=True)
     assert right
     behind = [found(record.writers["a"][0].behind) for record in result.mmas(writers=True)]
     assert [sorted(name for name, _, _ in each) for each in behind] == [
-        ["ld.global", "ld.global"] if number else ["ld.global", "ld.global", "xor.b32"] for number in range(4)
+        ["ld.global", "ld.global"] if number else ["add.u32", "ld.global", "ld.global"] for number in range(4)
     ]
 
 
@@ -160,6 +160,47 @@ def test_registers_behind_moves() -> None:
     result, right = warp_kernels.launch(text, keep_inputs=True)
     assert right
     assert all(found(record.writers["a"]) == [("ldmatrix.sync", False, ["cp.async"])] for record in result.mmas(writers=True))
+
+
+LOAD = warp_kernels.LOAD_A.replace("{%r20, %r21, %r22, %r23}", "{%r26, %r27, %r28, %r29}")
+MOVE = "".join(f"    mov.b32 %r{20 + i}, %r{26 + i};\n" for i in range(4))
+MOVES = {
+    "another block": f"{MOVE}    setp.gt.u32 %p0, %r1, 64;\n    @%p0 bra NEXT;\n    mov.b32 %r3, 7;\nNEXT:",
+    "halves": "".join(
+        f"    prmt.b32 %r20, %r{26 + i}, 0, 0x1032;\n    prmt.b32 %r{20 + i}, %r20, 0, 0x1032;\n" for i in reversed(range(4))
+    ),
+    "some lanes": f"{MOVE}    setp.lt.u32 %p0, %r1, 9;\n{MOVE.replace('mov', '@%p0 mov')}",
+}
+
+
+def behind_moves(moves: str) -> Any:
+    """The records of the products behind moves."""
+    result, right = warp_kernels.launch(warp_kernels.TEXT.replace(warp_kernels.LOAD_A, f"{LOAD}\n    {moves}"), keep_inputs=True)
+    assert right
+    return [record.writers["a"] for record in result.mmas(writers=True)]
+
+
+@pytest.mark.parametrize("moves", MOVES)
+def test_loads_behind_moves_of_other_blocks(moves: str) -> None:
+    """Registers that have rows of their own: the writer is the load. What it has read is known if it has been executed once."""
+    first, *others = behind_moves(MOVES[moves])
+    assert found(first) == [("ldmatrix.sync", False, ["cp.async"])]
+    assert [found(each) for each in others] == [[("ldmatrix.sync", False, [])]] * 3
+
+
+def test_two_loads_behind_a_choice() -> None:
+    """Each may have brought what the register holds."""
+    other = warp_kernels.LOAD_A.replace("{%r20, %r21, %r22, %r23}", "{%r16, %r17, %r18, %r19}")
+    choice = "".join(f"    selp.b32 %r{20 + i}, %r{26 + i}, %r{16 + i}, %p0;\n" for i in range(4))
+    writers = behind_moves(f"{other}\n    setp.lt.u32 %p0, %r1, 9;\n{choice}")[0]
+    assert [name for name, _, _ in found(writers)] == ["ldmatrix.sync"] * 2
+    assert len({writer.place.line for writer in writers}) == 2
+
+
+def test_registers_that_may_be_computed_behind_moves() -> None:
+    """No load is named for what another instruction may have computed."""
+    computed = MOVE.replace("mov", "@%p0 add").replace(";", ", 0;").replace(".b32", ".u32")
+    assert behind_moves(f"{MOVE}    setp.lt.u32 %p0, %r1, 9;\n{computed}")[0] == ()
 
 
 def test_metadata_of_a_warpgroup() -> None:

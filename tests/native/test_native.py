@@ -153,7 +153,7 @@ def test_key_depends_on_all_that_the_engine_imports(fresh_key: Callable[[], str]
     monkeypatch.setattr(caches, "ROOT", root)
     first = fresh_key()
     for package in sorted(packages - {"diagnostics", "_version"}):
-        changed = root / package / "__init__.py"
+        changed = root / package / "__init__.py" if (root / package).is_dir() else root / f"{package}.py"
         text = changed.read_text()
         changed.write_text(text + "# changed")
         assert fresh_key() != first, package
@@ -284,3 +284,22 @@ def test_a_file_that_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         caches.made_once(tmp_path / "file", make)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_light_compilation() -> None:
+    """It gives the results of the other levels, and its code is its own."""
+    module = native.Module()
+    code = native.Function(module, "total", "i64", "ptr numbers, i64 count")
+    total = code.variable("i64", 0)
+    with code.loop(code["count"]) as i:
+        total.set(total.get() + code["numbers"].load("i64", i))
+    code.ret(total.get())
+    numbers = (ctypes.c_int64 * 100)(*range(100))
+    levels = ((0, False), (1, False), (1, True), (2, False), (2, True))
+    for opt, light in levels:
+        library = native.compile_ir(module.text(), ["total"], opt=opt, light=light)
+        found = library.function("total", ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+        assert found(ctypes.addressof(numbers), 100) == sum(range(100)), (opt, light)
+    images = [caches.OBJECTS.read(native.object_key(module.text(), opt, light)) for opt, light in levels]
+    assert None not in images
+    assert images[2] not in (images[0], images[3])

@@ -45,6 +45,30 @@ def test_sums_of_one_sign(fmt: str, value: float) -> None:
         agree(np.full((M, k), value) * sign, np.full((N, k), value), np.full((M, N), c), fmt, kind)
 
 
+@pytest.mark.parametrize("fmt", ["f16", "bf16", "tf32"])
+@pytest.mark.parametrize("c", [0.0, 1.999, -1.999, 2.0**60, 2.0**84, -(2.0**85), 2.0**100, 1.5 * 2.0**127])
+def test_sums_past_32_bits_beside_accumulators_of_every_size(fmt: str, c: float) -> None:
+    """The largest significands: C alone decides whether an i32 holds the sum. Two cells of a block have another C, one of them a zero."""
+    kind, k = KINDS[fmt]
+    largest = 2 - 2.0 ** -{"f16": 10, "bf16": 7, "tf32": 10}[fmt]
+    A = np.full((M, k), largest) * np.where(np.arange(M) % 2, -1.0, 1.0)[:, None]
+    B = np.full((N, k), largest)
+    B[1, 3] = 0
+    for some in (0.0, 1.999, -1.999, 2.0**-20):
+        C = np.full((M, N), some)
+        C[2, 1] = C[3, 2] = c
+        agree(A, B, C, fmt, kind)
+
+
+@pytest.mark.parametrize("fmt", KINDS)
+def test_accumulators_far_above_the_products(fmt: str) -> None:
+    """C is so large that no product reaches its window."""
+    kind, k = KINDS[fmt]
+    rng = np.random.default_rng(4)
+    for low in (40, 70, 82, 84, 90, 120):
+        agree(rng.standard_normal((M, k)), rng.standard_normal((N, k)), scattered(rng, (M, N), low, low + 6), fmt, kind)
+
+
 @pytest.mark.parametrize("fmt", KINDS)
 def test_accumulators_of_every_size(fmt: str) -> None:
     """C is far below, near and far above the products: where it is truncated, and where the products are."""

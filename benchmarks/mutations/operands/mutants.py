@@ -28,7 +28,7 @@ from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
 from .taken import INSTRUCTION, METADATA, SCALES_A, SCALES_B, SOURCE, A, B, Taken, changed, copies, products, tensor_copies, with_handler
 
-__all__ = ["Mutant", "mutants"]
+__all__ = ["Mutant", "map_change", "mutants"]
 
 _NAMES = {A: "A", B: "B"}
 _CHUNK = 16
@@ -420,4 +420,15 @@ def _map_with(raw: bytes, name: str, ordinal: int | None, value: int) -> bytes:
 
 
 def _mapped(ops: list[Op], raw: bytes, new: bytes, program: Program) -> Program:
-    return changed(program, ops, of_map=lambda _, found: new if found == raw else found)
+    return changed(program, ops, of_map=map_change(raw, new))
+
+
+def map_change(raw: bytes, new: bytes) -> Callable[[int, bytes], bytes]:
+    """What puts a map in the place of another one, which may have another address and other bytes without meaning in another launch."""
+    wanted = replace(decode_tensor_map(raw), address=0)
+
+    def of_map(_: int, found: bytes) -> bytes:
+        fields = decode_tensor_map(found)
+        return _map_with(new, "global_address", None, fields.address) if replace(fields, address=0) == wanted else found
+
+    return of_map

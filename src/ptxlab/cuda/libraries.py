@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DRIVER", "PREBUILT", "RUNTIMES", "SOURCES", "NativeLibrary", "runtime_of"]
+__all__ = ["CUTE", "DRIVER", "PREBUILT", "RUNTIMES", "SOURCES", "NativeLibrary", "runtime_of"]
 
 SOURCES = Path(__file__).parent / "library"
 PREBUILT = Path(__file__).parent / "prebuilt"
@@ -54,6 +54,9 @@ RUNTIMES = tuple(
     for version in (12, 13)
 )
 """The runtime library over the driver, for programs of CUDA 12 and of CUDA 13."""
+
+CUTE = NativeLibrary("libptxlab_cute.so", folders=("cute",))
+"""The functions of the CUDA runtime that host code of CuTe DSL calls, over the driver of the process."""
 
 
 def runtime_of(release: int) -> NativeLibrary:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "DescriptorError", "Finding", "TensorMapError", "html_of"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat, Finding
 from ptxlab.layout import Major
 from ptxlab.tables import SWIZZLES, TRANSPOSED_SWIZZLES

@@ -5,6 +5,7 @@ Machine and engine see the same words, by name here and by index in LLVM code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, unique
 from typing import Any
 
@@ -13,7 +14,21 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["HALVES_SHIFT", "MAP_ADDRESS", "MOST_HALVES", "NO_SOURCE", "WORDS", "Context", "Status", "Word", "half_distance"]
+__all__ = [
+    "FIRST_CELL",
+    "HALVES_SHIFT",
+    "LOADED_BYTE_SHIFT",
+    "MAP_ADDRESS",
+    "MOST_HALVES",
+    "NO_SOURCE",
+    "WORDS",
+    "Context",
+    "Status",
+    "Word",
+    "byte_source",
+    "half_distance",
+    "word_source",
+]
 
 
 @unique
@@ -147,13 +162,22 @@ class Word(IntEnum):
 
     The same as `COPIED` for the cells of the CTA's tensor memory that tcgen05.st has written.
     """
+    COPIED_BYTES = 60
+    """in: address of uint64 for each byte of the CTA's shared memory, where stores of less than words are followed
+
+    From where such stores have brought the bytes of a word. If the word is not made of them, `COPIED` is right, not these.
+    """
 
 
-WORDS = 60
+WORDS = 61
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 NO_SOURCE = 1
 """In place of an address where zeros have been written for what was not read."""
+FIRST_CELL = NO_SOURCE + 1
+"""What is added to addresses of tensor memory that are noted, so that the first ones are not taken for zeros."""
+LOADED_BYTE_SHIFT = 32
+"""Above this bit stands which byte of what tcgen05.ld has loaded from such an address a register holds."""
 HALVES_SHIFT = 48
 """Above this bit of an address in global memory, 15 bits say from where the upper half of the word comes.
 
@@ -172,6 +196,32 @@ def half_distance(source: Any) -> Any:
     (2, 256, -2)
     """
     return (((source >> HALVES_SHIFT) ^ MOST_HALVES) - (MOST_HALVES - 1)) * 2
+
+
+def byte_source(source: int, byte: int) -> int:
+    """From where a byte of a word comes; `NO_SOURCE` and 0 as they are."""
+    if source <= NO_SOURCE:
+        return source
+    return (source & (1 << HALVES_SHIFT) - 1) + (byte >> 1) * int(half_distance(source)) + (byte & 1)
+
+
+def word_source(parts: Sequence[int]) -> int:
+    """From where a word comes that consists of one, two or four parts, which come from there; 0 if it cannot be said.
+
+    >>> address = 0x801000000000
+    >>> [byte_source(word_source([address, address + 1, address + 256, address + 257]), byte) - address for byte in range(4)]
+    [0, 1, 256, 257]
+    """
+    if len(parts) == 1:
+        return parts[0]
+    if len(set(parts)) == 1 and parts[0] <= NO_SOURCE:
+        return parts[0]
+    low, high = parts[:: len(parts) // 2]
+    apart = (high - low) // 2 - 1
+    known = min(parts) > NO_SOURCE and -MOST_HALVES <= apart < MOST_HALVES
+    if not known or any(parts[i + 1] != parts[i] + 1 for i in range(0, len(parts), 2) if len(parts) > 2):
+        return 0
+    return low + ((apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT)
 
 
 class Status(IntEnum):

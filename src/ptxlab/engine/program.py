@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.native_ops import Native
+from ptxlab._records import dataclass
+from ptxlab.isa.native_ops import LaneAccess, Native
 from ptxlab.isa.operands import Op, Reg
 
 __all__ = [
@@ -18,17 +20,23 @@ __all__ = [
     "SOURCE_ROW",
     "UNWRITTEN_REGISTER",
     "BasicBlock",
+    "Chosen",
+    "Joined",
     "LoadedValues",
     "LoadedWord",
     "MovedNote",
-    "NotedHalf",
-    "NotedHalves",
+    "MovedResult",
+    "NotedPart",
     "NotedRegister",
+    "NotedTree",
     "Observed",
     "Parameter",
     "Program",
     "Register",
     "SharedLayout",
+    "Tree",
+    "divided",
+    "leaves",
 ]
 
 UNWRITTEN_REGISTER = 1 << 31
@@ -37,6 +45,7 @@ UNWRITTEN_REGISTER = 1 << 31
 
 SOURCE_ROW = 256
 """Bytes of a row in the frame with an address for each lane."""
+_WORD_BITS = 32
 HOW_SHIFT = 28
 """Where `Observed` stands in `Word.OBSERVE_OP`, above the index of the op."""
 
@@ -142,36 +151,92 @@ class LoadedWord(NamedTuple):
 
 
 class NotedRegister(NamedTuple):
-    """A register that has rows of its own, which say from where its words come: the frame offset of the first one, and possible loads."""
+    """A register that has rows of its own, which say from where its parts come.
+
+    Attributes
+    ----------
+    row : the frame offset of the first one
+    unit : bytes of a part
+    loads : the loads from which it may have what it holds
+    """
 
     row: int
+    unit: int
     loads: tuple[int, ...]
 
 
-class NotedHalf(NamedTuple):
-    """A half of the word of which a row says from where it comes: the row, what is added to the addresses there, and which half it is.
+class NotedPart(NamedTuple):
+    """Where it is noted from where some bytes come: the row, what is added to the addresses there, and the first byte in the word there.
 
     A row of -1 stands for zeros.
     """
 
     row: int
     added: int
-    upper: bool
+    byte: int
 
 
-NotedHalves = tuple[NotedHalf | None, ...]
+T = TypeVar("T")
+
+
+class Chosen(NamedTuple, Generic[T]):
+    """What comes from ``a`` in the lanes in which a predicate holds, else from ``b``."""
+
+    predicate: Reg
+    a: Tree[T]
+    b: Tree[T]
+
+
+class Joined(NamedTuple, Generic[T]):
+    """What comes from ``a`` or from ``b``, one of which is zero; it is not known if neither is."""
+
+    a: Tree[T]
+    b: Tree[T]
+
+
+Tree: TypeAlias = T | Chosen[T] | Joined[T]
+NotedTree: TypeAlias = Tree[NotedPart | None]
+"""From where bytes come that are moved; None for what is computed."""
+
+
+def leaves(tree: Tree[T]) -> Iterator[T]:
+    """What may be there."""
+    if isinstance(tree, Chosen | Joined):
+        yield from leaves(tree.a)
+        yield from leaves(tree.b)
+    else:
+        yield tree
 
 
 class MovedNote(NamedTuple):
-    """What an op notes in a row of a register: the halves of the word, or the only one; None for one that is computed.
-
-    In the lanes in which ``predicate`` does not hold it notes the ``others``.
-    """
+    """What an op notes in a row of a register, which stands for so many bytes."""
 
     row: int
-    halves: NotedHalves
-    others: NotedHalves = ()
-    predicate: Reg | None = None
+    unit: int
+    source: NotedTree
+
+
+def divided(noted: Sequence[NotedPart], parts: int, size: int = 4) -> Iterator[NotedPart]:
+    """The same bytes in more parts."""
+    each = parts // len(noted)
+    for part in noted:
+        yield from (part._replace(byte=part.byte + i * size // parts) for i in range(each))
+
+
+class MovedResult(NamedTuple):
+    """What a store writes that has been moved since tcgen05.ld has loaded it.
+
+    Attributes
+    ----------
+    load : the index of the load
+    row : the frame offset of the first of the rows that say of each register of the store what it held: the address of the load, and
+        which byte of what that has loaded (`ptxlab.engine.context.LOADED_BYTE_SHIFT`)
+    registers : how many there are
+    """
+
+    load: int
+    row: int
+    registers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +245,14 @@ class LoadedValues:
 
     Attributes
     ----------
-    stores : by the index of a store the words that it writes; None for one that is computed
+    stores : by the index of a store the words that it writes, or its elements if they are smaller; None for one that is computed
     cells : by the index of a store to tensor memory the same; all such stores, if one of them writes what has been loaded
     matrices : by the index of a product the words of its matrices in registers, by the names of the operands
     results : by the index of a store to global memory the words of tcgen05.ld that it writes as they are; all of them are such words
+    moved_results : the same for stores of which some words have been moved; what they were is noted when they execute
     rows : by the index of a load, or of a store of results, the frame offset of uint64[32] with the addresses that the lanes have accessed
         last; of a load from shared memory of so many of these as it has words, with where the words come from that they have read last;
-        of elements of 16 bits, as it has elements. Loads that write the same registers share them
+        of smaller elements, as it has elements. Loads that write the same registers share them
     shared : the loads from shared memory
     zeros : the loads whose registers are zero in lanes that do not execute them
     registers : registers that have rows of their own, which say from where their words come
@@ -197,18 +263,33 @@ class LoadedValues:
     cells: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
     matrices: dict[int, dict[str, tuple[LoadedWord | None, ...]]] = field(default_factory=dict)
     results: dict[int, tuple[LoadedWord, ...]] = field(default_factory=dict)
+    moved_results: dict[int, MovedResult] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
     zeros: frozenset[int] = frozenset()
     registers: dict[int, NotedRegister] = field(default_factory=dict)
     moves: dict[int, tuple[MovedNote, ...]] = field(default_factory=dict)
 
-    def noted(self, word: LoadedWord) -> tuple[int, int]:
-        """The frame offset of the row that says from where lanes have loaded a word, and what is added to the addresses there."""
+    @property
+    def with_results(self) -> bool:
+        """Whether results are stored."""
+        return bool(self.results or self.moved_results)
+
+    def noted(self, word: LoadedWord, size: int = 4) -> tuple[NotedPart, ...]:
+        """Where it is noted from where lanes have loaded a word, or fewer bytes, in equal parts."""
         if word.load < 0:
-            return self.registers[~word.load].row + SOURCE_ROW * word.byte // 4, 0
+            row, unit, _ = self.registers[~word.load]
+            places = [divmod(at, unit) for at in range(word.byte, word.byte + size, min(unit, size))]
+            return tuple(NotedPart(row + SOURCE_ROW * number, 0, byte) for number, byte in places)
         row = self.rows[word.load]
-        return (row + SOURCE_ROW * word.byte // 4, 0) if word.load in self.shared else (row, word.byte)
+        shared = word.load in self.shared
+        return (NotedPart(row + SOURCE_ROW * word.byte // 4, 0, 0) if shared else NotedPart(row, word.byte, 0),)
+
+    def table(self, words: Sequence[LoadedWord | None], size: int = 4) -> tuple[int, tuple[NotedPart | None, ...]]:
+        """The same for several words, or elements of so many bytes: into how many parts each is divided, and all of these in turn."""
+        noted = [None if word is None else self.noted(word, size) for word in words]
+        parts = max((len(each) for each in noted if each is not None), default=1)
+        return parts, tuple(part for each in noted for part in (repeat(None, parts) if each is None else divided(each, parts, size)))
 
     def alike(self, load: int) -> Sequence[int]:
         """The loads that write the same registers as the one of a word, itself among them."""
@@ -269,6 +350,12 @@ class Program:
     def tracked(self) -> bool:
         """Whether compiled code follows the undefined bits of some register."""
         return any(register.shadow >= 0 for register in self.registers)
+
+    @property
+    def stores_parts_of_words(self) -> bool:
+        """Whether it stores to shared memory elements that are smaller than words, as they have been loaded."""
+        natives = [self.natives.get(index) for index in self.loaded.stores]
+        return any(isinstance(native, LaneAccess) and native.bits < _WORD_BITS for native in natives)
 
     def untracked(self) -> Program:
         """The same program, in which all bits count as defined."""

@@ -316,25 +316,42 @@ class ShadowVocabulary(UndefinedFloats):
 
     # ------------------------------------------------------------------------------------------------- functions as a whole
 
-    def halves(self, function: Callable[..., tuple[Shadowed, Shadowed]], a: Shadowed) -> Shadowed:
-        def value(x: Vocabulary, *parts: Value) -> tuple[Value, Value]:
-            low, high = function(ShadowVocabulary(x), *(Shadowed(part, None) for part in parts))
-            return low.value, high.value
+    def low_half(self, a: Shadowed) -> Shadowed:
+        return self._half(self.x.low_half, a)
 
-        result = self.x.halves(value, a.value)
-        if a.undefined is None:
-            return Shadowed(result, None)
-        parts = (self.trunc(self.lshr(a, self.const(first, "i32")), "i16") for first in (0, 16))
-        low, high = (self.zext(part, "i32") for part in function(self, *parts))
-        return Shadowed(result, self.or_(low, self.shl(high, self.const(16, "i32"))).undefined)
+    def high_half(self, a: Shadowed) -> Shadowed:
+        return self._half(self.x.high_half, a)
+
+    def _half(self, half: Callable[[Value], Value], a: Shadowed) -> Shadowed:
+        return Shadowed(half(a.value), None if a.undefined is None else half(a.undefined))
+
+    def with_halves(self, low: Shadowed, high: Shadowed) -> Shadowed:
+        undefined = None if self._union(low, high) is None else self.x.with_halves(self.mask(low), self.mask(high))
+        return Shadowed(self.x.with_halves(low.value, high.value), undefined)
 
     def table(self, a: Shadowed, first: int, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
-        selecting = self.and_(a, self.const((1 << (len(table) - 1).bit_length()) - 1 << first, "i32"))
+        selecting = self._selecting(a, first, table)
         low, high = self.x.table(a.value, first, table)
         return self._all_or_nothing(low, selecting), self._all_or_nothing(high, selecting)
 
-    def rarely(self, condition: Shadowed, function: Callable[..., Shadowed], usual: Shadowed, *args: Shadowed) -> Shadowed:
-        return self.select(condition, self.call(function, *args), usual)
+    def table_halves(self, a: Shadowed, first: int, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
+        undefined = self.low_half(self._all_or_nothing(a.value, self._selecting(a, first, table))).undefined
+        low, high = self.x.table_halves(a.value, first, table)
+        return Shadowed(low, undefined), Shadowed(high, undefined)
+
+    def _selecting(self, a: Shadowed, first: int, table: tuple[int, ...]) -> Shadowed:
+        """The bits that select an entry of a table."""
+        return self.and_(a, self.const((1 << (len(table) - 1).bit_length()) - 1 << first, "i32"))
+
+    def rarely(
+        self,
+        some: Callable[..., Shadowed],
+        rare: Callable[..., Shadowed],
+        function: Callable[..., Shadowed],
+        usual: Shadowed,
+        *args: Shadowed,
+    ) -> Shadowed:
+        return self.select(rare(self, usual, *args), self.call(function, *args), usual)
 
     def each(self, function: Callable[..., Shadowed], type: str, *packed: Shadowed) -> Shadowed:
         given = [p.value for p in packed] + [p.undefined for p in packed if p.undefined is not None]
@@ -412,5 +429,5 @@ def _everything(name: str) -> Callable[..., Shadowed]:
     return evaluate
 
 
-for _name in ("dot", "udiv", "urem", "sdiv", "srem", "sitof", "uitof", "ftosi", "ftoui"):
+for _name in ("dot", "reciprocal_toward_zero", "udiv", "urem", "sdiv", "srem", "sitof", "uitof", "ftosi", "ftoui"):
     setattr(ShadowVocabulary, _name, _everything(_name))

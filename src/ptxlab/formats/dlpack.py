@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = ["DeviceArray", "dlpack_view", "strided_view"]
 
-_CUDA, _UNSIGNED = 2, 1
+_CUDA = 2
 _HOST = (1, 3)
 """Devices whose memory the computer addresses: its own, and what it has pinned for CUDA."""
 _COMPLEX, _BOOL = 5, 6
@@ -135,24 +135,39 @@ def strided_view(address: int, shape: Sequence[int], strides: Sequence[int], dty
 
 
 class DeviceArray:
-    """An array of unsigned integers at a device address, for libraries that take DLPack. It must outlive what is made from it.
+    """An array at a device address, for libraries that take DLPack. It must outlive what is made from it.
 
     Parameters
     ----------
     address : of the first element
-    shape, strides : strides in bytes, which are multiples of ``itemsize``
+    shape, strides : strides in bytes, which are multiples of the size of an element
+    dtype : of NumPy or ml_dtypes
+
+    Raises
+    ------
+    BufferError
+        if DLPack has no such elements
     """
 
-    def __init__(self, address: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
-        rank = len(shape)
-        self._extents = (c_int64 * rank)(*shape), (c_int64 * rank)(*(step // itemsize for step in strides))
-        self._managed = _Managed(_Tensor(address, _CUDA, 0, rank, _UNSIGNED, 8 * itemsize, 1, *self._extents, 0), None, None)
+    def __init__(self, address: int, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> None:
+        rank, size = len(shape), dtype.itemsize
+        self._extents = (c_int64 * rank)(*shape), (c_int64 * rank)(*(step // size for step in strides))
+        self._managed = _Managed(_Tensor(address, _CUDA, 0, rank, _code(dtype), 8 * size, 1, *self._extents, 0), None, None)
 
     def __dlpack__(self, stream: object = None) -> Any:
         return _new(ctypes.addressof(self._managed), b"dltensor", None)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CUDA, 0
+
+
+def _code(dtype: np.dtype[Any]) -> int:
+    """The code of a type of elements."""
+    codes = {name: code for table in (_NUMPY, _ML_DTYPES) for code, name in table.items()} | {"b": _BOOL}
+    code = codes.get(dtype.name, codes.get(dtype.kind))
+    if code is None:
+        raise BufferError(f"DLPack has no elements of type {dtype}")
+    return code
 
 
 def _dtype(tensor: _Tensor) -> np.dtype[Any]:

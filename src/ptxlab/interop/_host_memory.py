@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab.cuda import Driver, install
 from ptxlab.cuda.calls import host_call
-from ptxlab.formats import is_host_memory
+from ptxlab.formats import ArrayError, array_of, is_host_memory
 from ptxlab.interop.session import current
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
@@ -26,12 +26,11 @@ __all__ = [
     "HostMemory",
     "call_in_session",
     "described_tensor",
+    "host_argument",
     "memory_of",
-    "merged",
-    "named_tensor",
     "placed",
-    "reached_memory",
     "registered",
+    "registered_arguments",
 ]
 
 _FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
@@ -57,6 +56,22 @@ class HostArray:
     def stride(self, axis: int | None = None) -> Any:
         strides = tuple(step // self.array.itemsize for step in self.array.strides)
         return strides if axis is None else strides[axis]
+
+
+def host_argument(value: Any) -> Any:
+    """Convert an argument: an array gets the methods of a pointer argument, NumPy numbers become Python numbers, also in tuples."""
+    if isinstance(value, tuple):
+        parts = map(host_argument, value)
+        return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "data_ptr"):
+        return value
+    try:
+        array = array_of(value)
+    except ArrayError as error:
+        raise refuse("I302", f"an argument of type {type(value).__name__}: {error}", fix=error.fix) from None
+    return value if array is None else HostArray(array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +126,6 @@ def memory_of(value: Any, name: str) -> HostMemory | None:
     )
 
 
-def named_tensor(tensor: Any, name: str) -> HostMemory:
-    """The memory of a tensor argument, without a look at what it holds."""
-    return _of_tensor(tensor, f"argument {name}", reads_words=False)
-
-
 def _of_tensor(tensor: Any, name: str, reads_words: bool = True) -> HostMemory:
     if not is_host_memory(tensor):
         raise refuse("I302", f"{name}: a torch tensor on {tensor.device}; ptxlab runs on CPU tensors", fix="call .cpu() first")
@@ -166,7 +176,7 @@ def _live() -> Iterator[HostMemory]:
             yield _of_tensor(thing, "tensor behind a pointer")
 
 
-def merged(pieces: list[HostMemory]) -> list[HostMemory]:
+def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
     """Merge overlapping ranges."""
     merged: list[HostMemory] = []
     for piece in sorted((p for p in pieces if p.high > p.low), key=lambda p: p.low):
@@ -180,7 +190,7 @@ def merged(pieces: list[HostMemory]) -> list[HostMemory]:
     return merged
 
 
-def reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
+def _reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
     """The memory of arguments, with the tensors that pointers in them point to.
 
     Parameters
@@ -189,7 +199,7 @@ def reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
     """
     pairs = list(values)
     pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
-    return merged(pieces + _reached(pieces, [value for _, value in pairs if isinstance(value, int)]))
+    return _merged(pieces + _reached(pieces, [value for _, value in pairs if isinstance(value, int)]))
 
 
 @contextmanager
@@ -212,6 +222,24 @@ def registered(driver: Driver, pieces: list[HostMemory]) -> Iterator[None]:
             library.ptxlab_heap_unregister(piece.low)
 
 
+def registered_arguments(driver: Driver, values: Iterable[tuple[str, Any]]) -> AbstractContextManager[None]:
+    """Register the host memory of arguments, with the tensors that pointers in them point to; what the driver has allocated is known."""
+    driver.bridge.memory.update()
+    return registered(driver, _reached_memory(argument for argument in values if not _is_known(driver, *argument)))
+
+
+def _is_known(driver: Driver, name: str, value: Any) -> bool:
+    """Whether the driver has allocated what a tensor or an address stands for; a tensor that has all of it gives it the argument's name."""
+    value = described_tensor(value)
+    is_tensor = hasattr(value, "untyped_storage") and value.device.type == "cuda"
+    address = value.untyped_storage().data_ptr() if is_tensor else value
+    allocation = driver.bridge.memory.containing(address) if isinstance(address, int) else None
+    if is_tensor and allocation is not None and allocation.base == address:
+        found = _of_tensor(value, f"argument {name}", reads_words=False)
+        allocation.name, allocation.arrays = found.name, found.arrays
+    return allocation is not None
+
+
 @contextmanager
 def call_in_session(values: list[tuple[str, Any]]) -> Iterator[Driver]:
     """Call host code whose launches are those of the current session; the memory of its arguments is the device's meanwhile."""
@@ -219,6 +247,6 @@ def call_in_session(values: list[tuple[str, Any]]) -> Iterator[Driver]:
     with (
         session.with_arrays(placed(values)),
         host_call(driver, session.device, session.launch),
-        registered(driver, reached_memory(values)),
+        registered_arguments(driver, values),
     ):
         yield driver

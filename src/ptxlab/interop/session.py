@@ -364,7 +364,7 @@ def require_triton() -> None:
 def run_triton() -> AbstractContextManager[None]:
     """The switch of Triton."""
     require_triton()
-    from ptxlab.interop.triton.runtime import installed
+    from ptxlab.interop.triton.launches import installed
 
     return installed()
 

@@ -99,6 +99,9 @@ class Vocabulary(Protocol):
     def fsub(self, a: Value, b: Value) -> Value: ...
     def fmul(self, a: Value, b: Value) -> Value: ...
     def fdiv(self, a: Value, b: Value) -> Value: ...
+    def reciprocal_toward_zero(self, a: Value) -> Value:
+        """1/a of an f32, rounded toward zero, if a and 1/a are normal."""
+
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """Fused: one rounding."""
 
@@ -138,8 +141,14 @@ class Vocabulary(Protocol):
     def f32_to_half(self, a: Value) -> Value:
         """f32 to an f16 in i16, to nearest even, overflow to infinity."""
 
-    def halves(self, function: Callable[..., tuple[Value, Value]], a: Value) -> Value:
-        """The i32 whose low and high halves are ``function(x, low, high)`` of those of an i32: i16, which may stand in other lanes."""
+    def low_half(self, a: Value) -> Value:
+        """The low half of an i32 as an i16, which stands in another lane: the same one for all halves."""
+
+    def high_half(self, a: Value) -> Value:
+        """The high half of an i32, in the lane of its low one."""
+
+    def with_halves(self, low: Value, high: Value) -> Value:
+        """The i32 with these halves."""
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         """Look up a constant table: the low and the high word of the 64-bit entry that the bits of an i32 from ``first`` on select.
@@ -147,8 +156,17 @@ class Vocabulary(Protocol):
         Of these bits so many count as the number of the last entry has.
         """
 
-    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
-        """``function(x, *args)`` where the i1 condition holds, which is rare, else ``usual``; compiled code goes around the function."""
+    def table_halves(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """The same of a table of 32-bit entries: the halves of the entry."""
+
+    def rarely(
+        self, some: Callable[..., Value], rare: Callable[..., Value], function: Callable[..., Value], usual: Value, *args: Value
+    ) -> Value:
+        """``function(x, *args)`` where ``rare(x, usual, *args)`` holds, else ``usual``.
+
+        Compiled code goes around both functions unless ``some(x, usual, *args)`` holds in a lane, of values or of halves. It must hold in
+        one if ``rare`` does.
+        """
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         """Evaluate ``function(x, *elements)`` once for both halves of packed integers, as elements of ``type``.

@@ -220,6 +220,8 @@ class MemoryAccess:
     def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> MemoryAccess:
         """All bytes of an array whose last axis is contiguous."""
         starts = np.array([address_of(memory)], np.uint64)
+        if memory.flags.c_contiguous:
+            return cls(starts, np.array([memory.nbytes], np.uint32), write, signal)
         for count, stride in zip(memory.shape[:-1], memory.strides[:-1], strict=True):
             starts = (starts[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
         return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)

@@ -9,9 +9,10 @@ module.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, Flag, IntEnum, auto
 from typing import TYPE_CHECKING, TypeAlias
+
+from ptxlab._records import dataclass
 
 if TYPE_CHECKING:
     from ptxlab.isa.catalogue import Qualifiers

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import product
 from typing import Literal, NamedTuple
 
+from ptxlab._records import dataclass
 from ptxlab.isa.kinds import Kind
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ptxlab._records import dataclass
 from ptxlab.isa.requirements import Condition, Values
 
 __all__ = [

@@ -5,8 +5,7 @@ The semantics of a native row is a function ``f(q, op)`` that returns one of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptxlab._records import dataclass
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.layout import Layout, matrix_fragment_layout
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from ptxlab._records import dataclass
 from ptxlab.isa.effects import Effect, resolve
 
 if TYPE_CHECKING:

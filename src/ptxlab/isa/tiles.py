@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.isa.context import Cta
 from ptxlab.layout import Major, PlacedOperand
@@ -70,7 +71,7 @@ class TileArray:
     whole_rows: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CopiedTile:
     """A box that is copied to shared memory.
 
@@ -80,8 +81,9 @@ class CopiedTile:
     cta, offset, size : its first byte in shared memory, and the number of bytes from there to its end
     chunks : for each chunk of the box, in order of the array, its chunk in shared memory, counted from ``offset``
     contents : returns the bytes of the box in order of the array, as the copy writes them
-    address, places : of the first chunk of the box in global memory, and of each chunk its distance in chunks from there; None if a part
+    address, places : of the first chunk of the box in global memory, and of each chunk its distance in bytes from there; None if a part
         of the box is outside the array, or if it is converted
+    data : the bytes of a chunk that come from global memory, the first ones; padding follows them
     """
 
     array: TileArray
@@ -93,6 +95,7 @@ class CopiedTile:
     contents: Callable[[], NDArray[np.uint8]]
     address: int = 0
     places: NDArray[np.int64] | None = None
+    data: int = CHUNK
 
 
 class CopiedBytes(NamedTuple):
@@ -128,6 +131,7 @@ class MatrixOperand:
     stored : elements of k that are stored for each element of k of the product, as a divisor: 2 for a sparse A, else 1
     descriptor : the decoded matrix descriptor
     size : M or N of the instruction, of which its rows may be a part; 0 for the rows themselves
+    data : the bytes of a chunk that hold elements, the first ones; padding follows them
     known : what an observer has found out about the operand, by what it depends on
     """
 
@@ -140,6 +144,7 @@ class MatrixOperand:
     stored: int
     descriptor: SharedMemoryDescriptor | WgmmaDescriptor
     size: int = 0
+    data: int = CHUNK
     known: BoundedCache[Any, Any] = field(default_factory=lambda: BoundedCache(64))
 
     @classmethod
@@ -153,9 +158,10 @@ class MatrixOperand:
         stored: int,
         descriptor: SharedMemoryDescriptor | WgmmaDescriptor,
         size: int = 0,
+        data: int = CHUNK,
     ) -> MatrixOperand:
         """The operand that is read through a descriptor."""
-        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor, size)
+        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor, size, data)
 
     @property
     def title(self) -> str:
@@ -249,7 +255,8 @@ class TensorMatrix:
     ----------
     column, columns : the first column, and how many there are
     lanes : of each CTA those that hold its rows
-    element, bits, stored : as of a `RegisterMatrix`; 0 bits if the elements are packed
+    element, stored : as of a `RegisterMatrix`
+    bits : of the container of an element; 0 if it is shifted afterwards
     """
 
     column: int
@@ -262,19 +269,21 @@ class TensorMatrix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorCopy:
-    """Chunks of shared memory that are copied to tensor memory as they are, in each of ``ctas``.
+    """Chunks of shared memory that are copied to tensor memory, in each of ``ctas``.
 
     Attributes
     ----------
     source : the rows and chunks, read as a K-major operand
     lanes : ``[row, copy]``, the lanes to which a row goes
     column : the first column
+    expanded : the format of a chunk whose 16 elements get a byte each (`ptxlab.layout.decompression`); "" if it is copied as it is
     """
 
     ctas: tuple[Cta, ...]
     source: MatrixOperand
     lanes: NDArray[np.int64]
     column: int
+    expanded: str = ""
 
 
 @dataclass(slots=True, eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.layout._shared_memory import swizzle_bytes
 from ptxlab.layout.cute import ComposedLayout, Layout, LayoutError, parse_layout
 from ptxlab.tables import CANONICAL_LAYOUTS, SWIZZLE_ATOMS, SWIZZLES

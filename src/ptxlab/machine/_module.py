@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ptxlab.machine.launch.configuration import LaunchConfiguration, Outside
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.launch.result import Result
 from ptxlab.machine.observe.observer import Tracing, warm_observers
+from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Parameter
@@ -76,7 +78,8 @@ class Kernel:
                 program = program if followed else program.unfollowed()
                 program = program.recording() if recorded else program
                 program = program.counting() if counted else program
-                found = self._variants[key] = program, Executable(program)
+                with collection_paused():
+                    found = self._variants[key] = program, Executable(program)
             self._variants[asked] = found
         return found
 
@@ -190,15 +193,14 @@ class Kernel:
                 workers=workers,
             )
             dimensions = grid, block, cluster
-            configuration = LaunchConfiguration.of(
-                self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace, profile
-            )
+            with collection_paused():
+                configuration = LaunchConfiguration.of(
+                    self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace, profile
+                )
             self._last = None if " at 0x" in asked or "..." in asked else (asked, progress, outside, configuration)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
-        from ptxlab.machine.launch.execution import run
-
-        return run(self, target, configuration, args, started)
+        return _runner()(self, target, configuration, args, started)
 
     def prepare(
         self,
@@ -287,6 +289,14 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {self.ast.file} for {self.target}: {', '.join(self._kernels)}>"
+
+
+@cache
+def _runner() -> Callable[..., Result]:
+    """What runs launches; its modules are imported for the first of them."""
+    with collection_paused():
+        from ptxlab.machine.launch.execution import run
+    return run
 
 
 def loads(text: str, *, file: str = "<ptx>") -> Module:

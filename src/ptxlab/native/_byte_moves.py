@@ -30,7 +30,7 @@ def _move_ir(size: int) -> str:
 
 @cache
 def _library(size: int) -> Library:
-    return compile_or_load(("move", size), ("move",), lambda: _move_ir(size), opt=1)
+    return compile_or_load(("move", size), ("move",), lambda: _move_ir(size), opt=1, light=True)
 
 
 def move_address(unit: int) -> int:

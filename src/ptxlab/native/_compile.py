@@ -117,6 +117,7 @@ def compile_or_load(
     write: Callable[[], str],
     *,
     opt: int,
+    light: bool = False,
     symbols: Mapping[str, int] | None = None,
 ) -> Library:
     """The library of a request; only if the cache does not have it, ``write`` is called for its LLVM IR.
@@ -126,16 +127,22 @@ def compile_or_load(
     Parameters
     ----------
     parts : what decides the IR, besides our own sources
-    exports, opt, symbols : as for `compile_ir`
+    exports, opt, light, symbols : as for `compile_ir`
     """
     key = object_key(*parts)
-    library = load_cached(key, exports, symbols) or compile_ir(write(), exports, opt=opt, key=key, symbols=symbols)
+    library = load_cached(key, exports, symbols) or compile_ir(write(), exports, opt=opt, light=light, key=key, symbols=symbols)
     _KEPT.append(library)
     return library
 
 
 def compile_ir(
-    ir: str, exports: Iterable[str], *, opt: int = 0, key: str | None = None, symbols: Mapping[str, int] | None = None
+    ir: str,
+    exports: Iterable[str],
+    *,
+    opt: int = 0,
+    light: bool = False,
+    key: str | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> Library:
     r"""Compile LLVM IR for this processor, or load it from the cache.
 
@@ -144,6 +151,8 @@ def compile_ir(
     ir : text of an LLVM module
     exports : the functions to be called
     opt : 0 compiles fastest; 1 to 3 also run LLVM's optimisation passes
+    light : run only the pass that keeps variables in registers; straight code and single loops gain nothing from the others, and take
+        half of the time to compile
     key : from `object_key`; by default the IR itself
     symbols : addresses of the functions that the IR declares but does not define; they are bound when the code is loaded, so that cached
         code stays good
@@ -157,7 +166,7 @@ def compile_ir(
     """
     exports = tuple(exports)
     if key is None:
-        key = object_key(ir, opt)
+        key = object_key(ir, opt, light)
     cached = load_cached(key, exports, symbols)
     if cached is not None:
         return cached
@@ -167,7 +176,12 @@ def compile_ir(
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     if opt:
         passes = binding.create_pass_builder(machine, _tuning(opt))
-        passes.getModulePassManager().run(module, passes)
+        if light:
+            manager = binding.create_new_module_pass_manager()
+            manager.add_sroa_pass()
+        else:
+            manager = passes.getModulePassManager()
+        manager.run(module, passes)
     image = machine.emit_object(module)
     OBJECTS.write(key, image)
     return Library(image, exports, symbols or {})

@@ -94,7 +94,7 @@ class Function:
         self._attributes = f"nounwind {attributes}".rstrip()
         self._slots: list[str] = []
         self._lines: list[str] = []
-        self._count = 0
+        self._count = self._begun = 0
         self._ended = False
         self.block = "entry"
         module.functions.append(self)
@@ -175,7 +175,14 @@ class Function:
     def begin(self, label: str) -> None:
         """Begin a basic block."""
         self._lines.append(f"{label}:")
-        self.block, self._ended = label, False
+        self.block, self._ended, self._begun = label, False, len(self._lines)
+
+    def divide(self, most: int) -> None:
+        """Go on in a new basic block if the current one has ``most`` instructions or more."""
+        if len(self._lines) - self._begun >= most:
+            following = self.label()
+            self.jump(following)
+            self.begin(following)
 
     def _end(self, text: str) -> None:
         self.do(text)

@@ -20,8 +20,8 @@ V = TypeVar("V")
 MAGIC = b"ptxlab-object-1\n"
 DIGEST = 32
 ROOT = Path(__file__).parents[1]
-SOURCES = ("native", "tables", "formats", "layout", "descriptors", "numerics", "ptx", "isa", "engine")
-"""The packages whose text decides what code is generated: the engine and all that it imports, less what only words messages."""
+SOURCES = ("_records.py", "native", "tables", "formats", "layout", "descriptors", "numerics", "ptx", "isa", "engine")
+"""The packages and modules whose text decides what code is generated: the engine and all that it imports, less what only words messages."""
 
 
 class BoundedCache(dict[K, V]):
@@ -200,8 +200,8 @@ def _toolchain() -> bytes:
     from llvmlite import binding
 
     digest = hashlib.sha256()
-    for package in SOURCES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+    for source in (ROOT / name for name in SOURCES):
+        for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
             text = path.read_bytes()
             digest.update(f"{path.relative_to(ROOT)} {len(text)}\n".encode() + text)
     digest.update(repr((_version.__version__, llvmlite.__version__, binding.llvm_version_info, host())).encode())

@@ -127,16 +127,16 @@ def _program_ir() -> str:
     """
     module = native.Module()
     code = native.Function(module, "run", "void", "ptr rows, i64 count, ptr bases, i32 keep, i32 scale")
+    keep, scale = code["keep"].to("i64"), code["scale"].to("i64")
     with code.loop(code["count"]) as number:
         row = code["rows"].at(number * (8 * _WORDS))
         function = row.pointer(1)
         words = [row.word(index) for index in range(_WORDS)]
         first, second = ((code["bases"].load("i64", words[at]) + words[at + 1]).convert("inttoptr", "ptr") for at in (2, 4))
-        option, groups = words[11].to("i32"), (words[11] >> 32).to("i32")
         arguments = {
             _MOVE: (first, row.pointer(6), second, row.pointer(7), words[8]),
-            _PREPARE: (first, *words[6:11], second, option),
-            _MULTIPLY: (first, *words[6:10], second, row.pointer(10), code["keep"], option, groups | code["scale"]),
+            _PREPARE: (first, *words[6:11], second, words[11].to("i32")),
+            _MULTIPLY: (first, *words[6:10], second, row.pointer(10), keep, words[11], (words[11] >> 32) | scale),
         }
         labels, done = {kind: code.label() for kind in arguments}, code.label("done")
         code.switch(words[0], labels, done)

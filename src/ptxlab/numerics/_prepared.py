@@ -385,18 +385,20 @@ def run_step(
     step: Step, a: Prepared, b: Prepared, acc: NDArray[np.uint32], accumulate: bool, saturate: bool, negate: bool, scale_input_d: int
 ) -> None:
     """`mma_prepared` without the look-up: ``a`` gives the columns of ``acc``, all or with its padding, ``b`` the rows."""
-    rows, shape, strides = a.rows, acc.shape, acc.strides
-    if shape not in ((b.rows, rows), (b.rows, a.padded)) or acc.dtype != _CELL or strides[1] != 4:
+    shape, strides, rows, padded = acc.shape, acc.strides, a.rows, a.padded
+    if len(shape) != 2 or shape[0] != b.rows or shape[1] not in (rows, padded) or acc.dtype != _CELL or strides[1] != 4:
         raise NumericsError(
             f"acc: expected uint32 [{b.rows}, {rows}], contiguous along M, got {acc.dtype} {list(shape)} with strides {strides}"
         )
-    option = int(saturate) if step.output == "s32" else SIGN if negate else 0
+    option = SIGN if negate else 0
+    if saturate and step.output == "s32":
+        option = 1
     cells = acc
-    if shape[1] != a.padded:
-        cells = np.zeros((b.rows, a.padded), np.uint32)
+    if shape[1] != padded:
+        cells = np.zeros((b.rows, padded), np.uint32)
         cells[:, :rows] = acc
         strides = cells.strides
     keep, last = -1 if accumulate else 0, a.groups or scale_input_d
-    multiplier(step, a.wide)(address_of(cells), strides[0], a.padded, b.rows, a.k, a.address, b.address, keep, option, last)
+    multiplier(step, a.wide)(address_of(cells), strides[0], padded, b.rows, a.k, a.address, b.address, keep, option, last)
     if cells is not acc:
         acc[...] = cells[:, :rows]

@@ -7,8 +7,10 @@ when an error needs it. Names of spaces, types, linkage and directives are witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from ptxlab._records import dataclass
 
 # ----------------------------------------------------------------------------------------- operands
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from ptxlab._records import dataclass
 
 __all__ = ["MAGIC", "NO_BITS", "Header", "Section", "Symbol", "header", "section_ends", "sections", "symbols"]
 

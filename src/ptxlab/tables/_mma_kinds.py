@@ -8,7 +8,9 @@ warpgroup instructions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ptxlab._records import dataclass
 
 __all__ = [
     "BLOCK_SCALED_KINDS",

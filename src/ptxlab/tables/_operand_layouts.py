@@ -7,7 +7,8 @@ memory" and "Optional Decompression".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ptxlab._records import dataclass
 
 __all__ = [
     "CANONICAL_LAYOUTS",

@@ -5,52 +5,28 @@ from __future__ import annotations
 import pytest
 
 from . import tensor_kernels, warpgroup_kernels, word_kernels
+from .part_kernels import ADDRESSES, load, with_b
 from .warp_kernels import LOAD_B, STEP_OF_B, TEXT, launch
 from .word_kernels import LOADED_TEXT
 
 PACK = "mov.b32 %r24, {%h0, %h1};\n    mov.b32 %r25, {%h2, %h3};"
-ADDRESS = """and.b32 %r3, %r1, 3;
-    shl.b32 %r3, %r3, 2;
-    shl.b32 %r6, %r12, 4;
-    sub.u32 %r6, %r6, %r16;
-    add.u32 %r3, %r3, %r6;"""
-"""The byte of a row at which the first element of a lane lies; register 16 is what the lane has added for the second matrix."""
-GLOBAL = f"""{ADDRESS}
-    shr.u32 %r6, %r1, 2;
-    shl.b32 %r6, %r6, 7;
-    add.u32 %r3, %r3, %r6;
-    cvt.u64.u32 %rd8, %r3;
-    ld.param.u64 %rd9, [b];
-    add.u64 %rd8, %rd8, %rd9;
-    ld.global.v2.b16 {{%h0, %h1}}, [%rd8];
-    ld.global.b16 %h2, [%rd8+16];
-    ld.global.u16 %h3, [%rd8+18];"""
-SHARED = f"""{ADDRESS}
-    shr.u32 %r6, %r1, 2;
-    shl.b32 %r7, %r6, 4;
-    shl.b32 %r6, %r6, 7;
-    add.u32 %r6, %r6, %r2;
-    add.u32 %r6, %r6, 2048;
-    xor.b32 %r17, %r3, %r7;
-    add.u32 %r17, %r17, %r6;
-    ld.shared.v2.b16 {{%h0, %h1}}, [%r17];
-    add.u32 %r3, %r3, 16;
-    xor.b32 %r17, %r3, %r7;
-    add.u32 %r17, %r17, %r6;
-    ld.shared.b16 %h2, [%r17];
-    ld.shared.u16 %h3, [%r17+2];"""
 
 
-def in_halves(loads: str, pack: str = PACK) -> str:
+def in_halves(space: str, pack: str = PACK) -> str:
     """B is loaded in halves."""
-    text = TEXT.replace(".reg .f32 %f<4>;", ".reg .f32 %f<4>; .reg .b16 %h<8>;").replace(LOAD_B, f"{loads}\n    {pack}")
-    return text.replace("STEP:\n", "shr.u32 %r16, %r1, 3;\n    and.b32 %r16, %r16, 1;\n    shl.b32 %r16, %r16, 4;\nSTEP:\n", 1)
+    return with_b(
+        space,
+        load(space, "v2.b16", "{%h0, %h1}", 0),
+        load(space, "b16", "%h2", 4),
+        load(space, "u16", "%h3", 6),
+        pack,
+    )
 
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
-@pytest.mark.parametrize("loads", [GLOBAL, SHARED], ids=["global", "shared"])
-def test_loads_in_halves(loads: str, backend: str) -> None:
-    result, right = launch(in_halves(loads), backend=backend, check="operands")
+@pytest.mark.parametrize("space", ADDRESSES)
+def test_loads_in_halves(space: str, backend: str) -> None:
+    result, right = launch(in_halves(space), backend=backend, check="operands")
     assert right
     assert result.diagnostics == ()
 
@@ -68,11 +44,11 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("loads", [GLOBAL, SHARED], ids=["global", "shared"])
+@pytest.mark.parametrize("space", ADDRESSES)
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name: str, loads: str) -> None:
+def test_mistakes(name: str, space: str) -> None:
     right_text, wrong, code, fix = MISTAKES[name]
-    text = in_halves(loads)
+    text = in_halves(space)
     assert right_text in text
     result, right = launch(text.replace(right_text, wrong), check="operands")
     assert not right
@@ -81,7 +57,7 @@ def test_mistakes(name: str, loads: str) -> None:
 
 
 def test_the_message_names_elements() -> None:
-    result, _ = launch(in_halves(GLOBAL, MISTAKES["halves"][1]), check="operands")
+    result, _ = launch(in_halves("global", MISTAKES["halves"][1]), check="operands")
     (found,) = result.diagnostics
     assert found.message == "A and B are multiplied with different k: A[0, 0] is a[0, 0], but B[0, 0] is b[0, 1]"
     assert [key for key, _ in found.details].count("loaded by") == 1

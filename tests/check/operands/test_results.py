@@ -85,6 +85,77 @@ def test_message() -> None:
     )
 
 
+FIRST = "    ld.param.u64 %rd4, [c];"
+MOVED = {
+    "another block": "mov.f32 %f9, %f9;\n    setp.gt.u32 %p7, %r1, 200;\n    @%p7 bra NEXT;\n    mov.u32 %r30, 7;\nNEXT:",
+    "moves and back": "mov.b32 %r30, %f3;\n    mov.b32 %r31, %f5;\n    bra.uni NEXT;\nNEXT:\n    mov.b64 %rd8, {%r31, %r30};\n"
+    "    mov.b64 {%f5, %f3}, %rd8;",
+    "a choice": "setp.lt.u32 %p7, %r1, 40;\n    selp.b32 %f9, %f9, %f9, %p7;",
+    "permuted twice": "mov.b32 %r30, %f3;\n    prmt.b32 %r30, %r30, 0, 0x1032;\n    prmt.b32 %r30, %r30, 0, 0x1032;\n"
+    "    mov.b32 %f3, %r30;",
+    "some lanes": "setp.lt.u32 %p7, %r1, 40;\n    mov.f32 %f4, %f4;\n    @%p7 mov.f32 %f4, %f4;",
+}
+
+
+def behind(text: str, moves: str) -> str:
+    """The kernel with something between the load and the stores."""
+    assert FIRST in text
+    return text.replace(FIRST, f"    {moves}\n{FIRST}")
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("name", MOVED)
+def test_results_that_are_moved(name: str, backend: str) -> None:
+    result, right = launch(behind(WHOLE, MOVED[name]), backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(behind(OF_LANES, MOVED[name]), backend=backend, check="operands")
+    assert not right
+    assert {found.code for found in result.diagnostics} == {"O109"}
+    assert "load with .32x32b.x32" in result.diagnostics[0].fix
+
+
+def with_spares(text: str) -> str:
+    """The kernel with other registers to which those of the load can be moved."""
+    return text.replace(".reg .f32 %f<64>;", ".reg .f32 %f<64>; .reg .b32 %g<64>;")
+
+
+def _all_moved(text: str) -> str:
+    """All registers are moved to other ones, and back in another block."""
+    there = "".join(f"    mov.b32 %g{i}, %f{i};\n" for i in range(64))
+    back = "".join(f"    mov.b32 %f{i}, %g{i};\n" for i in range(64))
+    return behind(with_spares(text), f"{there}    bra.uni NEXT;\nNEXT:\n{back}")
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_results_all_of_which_are_moved(backend: str) -> None:
+    result, right = launch(_all_moved(WHOLE), backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(_all_moved(OF_LANES), backend=backend, check="operands")
+    assert not right
+    assert {found.code for found in result.diagnostics} == {"O109"}
+    assert result.diagnostics[0].message == (
+        "what is loaded as .16x256b is stored as if it had been loaded as .32x32b.x32: c[127, 31] is lane 15, column 63, counted from the "
+        "address"
+    )
+
+
+def test_registers_that_are_chosen_for_each_lane() -> None:
+    """Odd lanes exchange registers, and store what they hold where it belongs."""
+    exchange = "".join(
+        f"    selp.b32 %g{i}, %f{i}, %f{i + 1}, %p7;\n    selp.b32 %f{i + 1}, %f{i + 1}, %f{i}, %p7;\n    mov.b32 %f{i}, %g{i};\n"
+        for i in range(0, 64, 2)
+    )
+    even = "and.b32 %r31, %r1, 1;\n    setp.eq.u32 %p7, %r31, 0;\n" + exchange
+    places = "shl.b32 %r31, %r31, 2;\n    cvt.u64.u32 %rd6, %r31;\n    add.u64 %rd7, %rd5, %rd6;\n    sub.u64 %rd6, %rd5, %rd6;\n"
+    stores = "\n".join(f"    st.global.f32 [%rd{7 if i % 2 == 0 else 6}+{4 * i}], %f{i};" for i in range(64))
+    for text, shown in ((WHOLE, False), (OF_LANES, True)):
+        result, right = launch(behind(with_spares(text).replace(STORED, places + stores), even), check="operands")
+        assert right is not shown
+        assert {found.code for found in result.diagnostics} == ({"O109"} if shown else set())
+
+
 def test_an_array_of_one_dimension_says_nothing() -> None:
     """Nothing says how long its rows are."""
     result, right = launch(OF_LANES, check="operands", one_row=True)

@@ -73,7 +73,7 @@ def test_wrong_strides_of_the_copy(descriptor: str, code: str) -> None:
 def test_scale_factors_that_threads_have_changed_are_not_judged() -> None:
     """What is copied has been computed."""
     text = with_ids(OF_A, (0, 1, 2, 2)).replace(
-        "st.shared.v4.b32 [%r20+16384]", "xor.b32 %r26, %r26, 0;\n    st.shared.v4.b32 [%r20+16384]"
+        "st.shared.v4.b32 [%r20+16384]", "add.u32 %r26, %r26, 0;\n    st.shared.v4.b32 [%r20+16384]"
     )
     result, right = launch(text, check="operands")
     assert not right

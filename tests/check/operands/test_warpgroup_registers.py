@@ -26,7 +26,7 @@ def test_mistakes(name: str, policy: str) -> None:
 
 def test_values_that_are_computed_are_not_judged() -> None:
     """As an upcast, or the softmax between two products."""
-    text = mistaken("no swizzle of A")[0].replace("wgmma.fence", "xor.b32 %r20, %r20, 0;\n    wgmma.fence")
+    text = mistaken("no swizzle of A")[0].replace("wgmma.fence", "add.u32 %r20, %r20, 0;\n    wgmma.fence")
     result, right = launch(text, check="operands")
     assert not right
     assert result.diagnostics == ()

@@ -42,6 +42,30 @@ def scale_ends(ends: Ends, factor: cutlass.Float32):
     scale(ends.source, ends.target, factor)
 
 
+class Pair:
+    """Two tensors, of which CuTe DSL knows by its protocols alone."""
+
+    def __init__(self, first, second):
+        self.parts = first, second
+
+    def __c_pointers__(self):
+        return [pointer for part in self.parts for pointer in part.__c_pointers__()]
+
+    def __get_mlir_types__(self):
+        return [kind for part in self.parts for kind in part.__get_mlir_types__()]
+
+    def __extract_mlir_values__(self):
+        return [value for part in self.parts for value in part.__extract_mlir_values__()]
+
+    def __new_from_mlir_values__(self, values):
+        return Pair(*(part.__new_from_mlir_values__([value]) for part, value in zip(self.parts, values, strict=True)))
+
+
+@cute.jit
+def scale_pair(pair: Pair, factor: cutlass.Float32):
+    scale(*pair.parts, factor)
+
+
 @cute.jit
 def scale_at(source: cute.Pointer, target: cute.Pointer, count: cutlass.Int32, factor: cutlass.Float32):
     scale(cute.make_tensor(source, cute.make_layout(count)), cute.make_tensor(target, cute.make_layout(count)), factor)

@@ -129,3 +129,13 @@ def test_rows(kind: str) -> None:
 def test_every_row(kind: str) -> None:
     for index in range(len(KINDS[kind][0])):
         check(kind, index)
+
+
+def test_a_reciprocal_is_the_truncated_one_or_the_next_number() -> None:
+    """For every significand, so that the last bit of the sum tells which."""
+    rest = ALL[::2]
+    for index, (value, slope, curvature) in enumerate(tables.RCP):
+        found = (value << 14) + slope * rest + 2 * curvature * SQUARES[rest] + 0x8FCE >> 16
+        more = found - (1 << 47) // ((1 << 23) + (index << 16) + rest // 2)
+        assert more.min() >= 0
+        assert more.max() <= 1

@@ -104,6 +104,24 @@ def test_the_first_launch_and_the_next_one() -> None:
         assert np.array_equal(out, np.arange(CTAS * THREADS) % THREADS)
 
 
+def test_random_order_of_clusters_that_one_worker_runs() -> None:
+    """Clusters 0 to 7 add to the same elements in pairs: that they are near each other does not hide it."""
+    loaded = kernel("""
+        .reg .f32 f; setp.lt.u32 p, cta, 8; shr.u32 r1, cta, 1; selp.u32 r1, r1, cta, p; mul.wide.u32 rd1, r1, 4; add.u64 rd1, rd1, out;
+        cvt.rn.f32.u32 f, cta; add.f32 f, f, 0f3DCCCCCD; mul.f32 f, f, 0f4B000001;
+        red.global.add.f32 [rd1], f; red.global.add.f32 [rd1], f;""")
+    differ = set()
+    for seed in range(6):
+        outs = np.zeros((2, 64), np.uint32)
+        for workers, out in enumerate(outs, 1):
+            result = loaded.launch(grid=64, block=32, args=[out], workers=workers, policy="random", seed=seed, check="none")
+            assert result.stats.workers == 1
+        assert np.array_equal(*outs)
+        differ.add(outs[0].tobytes())
+    assert result.stats.why_alone.startswith("clusters access what others write")
+    assert len(differ) > 1
+
+
 def test_only_some_clusters() -> None:
     out = np.zeros(CTAS * THREADS, np.uint32)
     only = [(3,), (5,), (8,), (11,)]

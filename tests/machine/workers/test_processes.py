@@ -17,7 +17,7 @@ import ptxlab
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.workers import processes, worker
-from ptxlab.machine.workers.accesses import AccessMaps, Groups, Written, conflict
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, conflict, contents, put, room_for, take
 from tests.machine.launch_helpers import kernel, store
 
 CTAS = 8
@@ -54,6 +54,17 @@ def test_nothing_is_left(forked: list[int]) -> None:
     out, result = launch(store("cta"), 3)
     assert (result.ok, result.stats.workers, len(forked)) == (True, 3, 3)
     assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_each_cluster_runs_once() -> None:
+    """Each of many clusters is taken by one worker, though they are taken as fast as they can be."""
+    out = np.zeros(4096 * 32, np.uint32)
+    loaded = kernel("ld.global.u32 r1, [at]; add.u32 r1, r1, 1; add.u32 r1, r1, cta;" + store("r1"))
+    for _ in range(3):
+        out[:] = 0
+        result = loaded.launch(grid=4096, block=32, args=[out], workers=3, policy="random", check="none")
+        assert (result.stats.workers, result.stats.ctas) == (3, 4096), result.stats.why_alone
+        assert np.array_equal(out, np.repeat(np.arange(1, 4097), 32))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV, "exception"])
@@ -159,9 +170,10 @@ def test_memory_that_processes_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ranges_cover_all_clusters() -> None:
     for start, stop, workers in ((0, 64, 16), (3, 64, 2), (0, 1, 4), (5, 1000, 3)):
-        found = list(processes._ranges(start, stop, workers))
-        assert [number for each in found for number in each] == list(range(start, stop))
-        assert max(map(len, found)) <= max(1, (stop - start) // (4 * workers))
+        for alone in (False, True):
+            found = list(processes._ranges(range(start, stop), workers, alone))
+            assert [number for each in found for number in each] == list(range(start, stop))
+            assert max(map(len, found)) <= (1 if alone else max(1, (stop - start) // (4 * workers)))
 
 
 # ------------------------------------------------------------------------------------------------------------ access maps
@@ -202,26 +214,33 @@ def test_marked_ranges_against_sets() -> None:
     written, read = found.written(), found.read(range(len(SIZES)))
     for at, size in enumerate(SIZES):
         assert bytes_of(read[at], size) == expected[at, False]
-        assert (bytes_of(written[at].groups, size) if at in written else set()) == expected[at, True]
+        assert (bytes_of(written[at], size) if at in written else set()) == expected[at, True]
 
 
 def test_written_bytes_are_taken_over() -> None:
     random = np.random.default_rng(8)
     memory, found = maps()
-    for at, allocation in enumerate(memory.live()):
-        chosen = random.random(SIZES[at]) < 0.3
-        chosen[-1] = True
-        for byte in np.flatnonzero(chosen).tolist():
+    live = memory.live()
+    chosen = [random.random(size) < 0.3 for size in SIZES]
+    chosen[2][512:1536] = True  # two whole groups
+    for allocation, bytes_ in zip(live, chosen, strict=True):
+        bytes_[-1] = True
+        for byte in np.flatnonzero(bytes_).tolist():
             found.mark([MemoryAccess.of(allocation.data[byte : byte + 1], True)])
-        allocation.data[:] = random.integers(1, 256, SIZES[at])
-        after = allocation.data.copy()
-        part = found.written()[at]
-        allocation.data[:] = 0
-        part.put(allocation)
-        assert np.array_equal(allocation.data, np.where(chosen, after, 0))
+        allocation.data[:] = random.integers(1, 256, allocation.size)
+    after = [allocation.data.copy() for allocation in live]
+    written, room = found.written(), np.zeros(room_for(live), np.uint8)
+    for at, groups, rows in contents(room, written):
+        take(live[at], groups, rows)
+    for allocation in live:
+        allocation.data[:] = 7
+    for at, groups, rows in contents(room, written):
+        put(live[at], groups, rows)
+    for allocation, bytes_, values in zip(live, chosen, after, strict=True):
+        assert np.array_equal(allocation.data, np.where(bytes_, values, 7))
 
 
-@pytest.mark.parametrize(
+CONFLICTS = pytest.mark.parametrize(
     ("first", "second", "conflicts"),
     [
         ("w0-9", "w10-19", False),
@@ -234,15 +253,41 @@ def test_written_bytes_are_taken_over() -> None:
         ("w0-9 r800-800", "w600-700 r10-20", False),
     ],
 )
-def test_conflicts(first: str, second: str, conflicts: bool) -> None:
+
+
+def accesses(found: AccessMaps, memory: DeviceMemory, text: str) -> None:
+    for access in text.split():
+        low, high = map(int, access[1:].split("-"))
+        found.mark([MemoryAccess.of(memory.live()[0].data[low : high + 1], access[0] == "w")])
+
+
+@CONFLICTS
+def test_conflicts_of_clusters(first: str, second: str, conflicts: bool) -> None:
     for order in ((first, second), (second, first)):
-        written: list[dict[int, Written]] = []
-        read: list[dict[int, Groups]] = []
-        for accesses in order:
-            memory, found = maps()
-            for access in accesses.split():
+        memory, found = maps()
+        noted = []
+        for text in order:
+            accesses(found, memory, text)
+            noted.append(found.next_cluster())
+        assert noted == [False, conflicts]
+        if not conflicts:
+            expected = {True: set[int](), False: set[int]()}
+            for access in " ".join(order).split():
                 low, high = map(int, access[1:].split("-"))
-                found.mark([MemoryAccess.of(memory.live()[0].data[low : high + 1], access[0] == "w")])
+                expected[access[0] == "w"] |= set(range(low, high + 1))
+            written = found.written()
+            assert (bytes_of(written[0], SIZES[0]) if written else set()) == expected[True]
+            assert bytes_of(found.read([0])[0], SIZES[0]) == expected[False]
+
+
+@CONFLICTS
+def test_conflicts_of_processes(first: str, second: str, conflicts: bool) -> None:
+    for order in ((first, second), (second, first)):
+        written: list[dict[int, Groups]] = []
+        read: list[dict[int, Groups]] = []
+        for text in order:
+            memory, found = maps()
+            accesses(found, memory, text)
             written.append(found.written())
             read.append(found.read(range(len(SIZES))))
         assert (conflict(written, read) is not None) is conflicts

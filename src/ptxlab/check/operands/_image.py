@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
 
-__all__ = ["GROUP", "SHIFT", "Image", "Mismatch", "image_of", "located", "relative_places"]
+__all__ = ["GROUP", "SHIFT", "Image", "Mismatch", "RelativePlaces", "image_of", "located", "relative_places"]
 
 GROUP = 8
 """Rows of a canonical layout that belong together; the stride is from one group to the next."""
@@ -64,7 +65,10 @@ class Image:
         return len(long) % len(short) == 0 and np.array_equal(long[:: len(long) // len(short)], short)
 
 
-def relative_places(tiles: Sequence[CopiedTile]) -> tuple[tuple[int, ...], ...]:
+RelativePlaces: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+def relative_places(tiles: Sequence[CopiedTile]) -> RelativePlaces:
     """Where tiles lie in their arrays, less where the first one of the same array lies; empty for arrays that are not regular."""
     first: dict[int, tuple[int, ...]] = {}
     found = []

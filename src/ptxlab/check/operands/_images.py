@@ -63,15 +63,14 @@ class Images:
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
         self._layout = layout
-        self._relative = [([offset for offset, _ in tiles], relative) for tiles, relative in arrays if len(tiles) > 1]
+        self._relative = [(tuple([offset for offset, _ in tiles]), relative) for tiles, relative in arrays if len(tiles) > 1]
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
 
     def current(self, shared: SharedTiles) -> bool:
         """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""
         if not self._relative:
             return True
-        placed = shared.placed
-        return all(relative == relative_places([placed[offset].tile for offset in offsets]) for offsets, relative in self._relative)
+        return all(relative == shared.relative(offsets) for offsets, relative in self._relative)
 
     def repeats(self, other: Images) -> bool:
         """Whether another instruction takes the same operands from tiles at the same places."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["OperandCheck"]
 
+_FEWEST_ROWS = 8
+"""Rows of a core matrix. In fewer, as tcgen05.cp.4x256b copies, another descriptor too easily finds equal steps."""
+_ATTEMPTS = 4
+"""How often another descriptor is looked for if what a copy to tensor memory reads has no image."""
+
 
 @dataclass(slots=True)
 class Products:
@@ -48,11 +54,13 @@ class Products:
     ----------
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
     operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
+    parts : the matrices of products whose A is in tensor memory
     """
 
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
     operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
     tensor_a: dict[Any, int] = field(default_factory=dict)
+    parts: dict[MatrixProduct, tuple[TensorPart | SharedPart, ...]] = field(default_factory=dict)
 
 
 class OperandCheck(Observer):
@@ -82,13 +90,16 @@ class OperandCheck(Observer):
             self.stopped = self._stopped  # type: ignore[method-assign]
         loaded = launch.program.loaded
         self._by_words = launch.facts.of(copies_words)
-        self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.results)
+        self._by_bytes = launch.program.stores_parts_of_words
+        self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
         self._elements = ElementCheck(launch, self._reporter)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
         self._scale_check = ScaleCheck(self._reporter)
+        self._tried: Counter[int] = Counter()
+        """By copy to tensor memory how often another descriptor has been looked for."""
         self._tensor: dict[int, TensorSources] = {}
         """Of the CTAs into whose tensor memory something has been copied."""
 
@@ -98,13 +109,16 @@ class OperandCheck(Observer):
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
         if self._noted:
-            self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
+            words = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes)
+            self._words.update(zip(map(id, ctas), words, strict=True))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
         words = self._words.get(id(warp.cta))
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
+            if self._by_bytes:
+                warp.words[Word.COPIED_BYTES] = address_of(words.bytes)
         if self._launch.program.loaded.cells:
             warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
 
@@ -172,9 +186,12 @@ class OperandCheck(Observer):
             if product.tensor_a.bits and operation.op.index not in self._kept:
                 for number, cta in enumerate(product.ctas[: len(product.tensor_a.lanes)]):
                     if id(cta) in self._tensor:
-                        sources = self._tensor[id(cta)].addresses.reshape(-1)
-                        a = TensorPart(product.tensor_a, number, sources)
-                        self._elements.multiplied(operation, details(), cta, a, *self._other(product, cta))
+                        known = self._products[id(cta)].parts
+                        parts = known.get(product)
+                        if parts is None:
+                            a = TensorPart(product.tensor_a, number, self._tensor[id(cta)].addresses.reshape(-1))
+                            parts = known[product] = a, *self._other(product, cta)
+                        self._elements.multiplied(operation, details(), cta, *parts)
         elif self._elements.takes(operation.op):
             self._elements.multiplied(operation, details(), product.ctas[0], *self._other(product, product.ctas[0]))
 
@@ -183,7 +200,7 @@ class OperandCheck(Observer):
         words, operand = self._words.get(id(cta)), product.operands[-1]
         if words is None or operand.overlaps:
             return ()
-        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand.chunks)),)
+        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand)),)
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""
@@ -206,11 +223,12 @@ class OperandCheck(Observer):
             if shared is not None:
                 words = self._words.get(id(cta))
                 self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
-                if copy.source.chunks.shape[1] == 1:
-                    self._check_source(operation, copy.source, shared, words, cta)
+                if len(copy.source.chunks) >= _FEWEST_ROWS:
+                    self._check_source(operation, copy, shared, words, cta)
 
-    def _check_source(self, operation: AsyncOperation, source: MatrixOperand, shared: SharedTiles, words: Words | None, cta: Any) -> None:
-        """Report rows of 16 bytes, as scale factors have them, that are no image of what was copied, if another descriptor has one."""
+    def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
+        """Report rows that are no image of what was copied, if another descriptor has one, and elements of another size."""
+        source = copy.source
         entries = shared.entries_of(source.chunks)
         if not entries.any():
             if words is not None:
@@ -221,7 +239,12 @@ class OperandCheck(Observer):
         found: Image | Mismatch | None = source.known.get(key)
         if found is None and entries.all():
             found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
-        if isinstance(found, Mismatch) and best(source, shared, under[0].tile, None) is not None:
+        if entries.all():
+            self._tile_reporter.expanded(operation, copy, under[0], cta)
+        if not isinstance(found, Mismatch) or self._tried[operation.op.index] == _ATTEMPTS:
+            return
+        self._tried[operation.op.index] += 1
+        if best(source, shared, under[0].tile, None) is not None:
             if source.overlaps:
                 self._tile_reporter.overlapping(operation, source, shared, cta)
             else:
@@ -258,7 +281,7 @@ class OperandCheck(Observer):
         products.last[product.accumulator] = images, placed
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0].repeats(images)
-        self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
+        self._repetitions.follows(id(cta), product.accumulator, product.operands, again)
         if before is not None and in_same_tiles:
             if product.tensor_a is not None and moved > product.tensor_a.columns and before[0].leads_to(images):
                 column, columns = product.tensor_a.column, product.tensor_a.columns

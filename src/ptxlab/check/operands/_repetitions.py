@@ -33,7 +33,7 @@ class Repetitions:
     def __init__(self) -> None:
         self._taken: set[tuple[MatrixOperand, ...]] = set()
         self._starts: set[tuple[str, int]] = set()
-        self._runs: dict[Hashable, int] = {}
+        self._runs: dict[tuple[int, Hashable], int] = {}
         self._longest: dict[tuple[MatrixOperand, ...], int] = {}
         self._doubts: list[_Doubt] = []
 
@@ -43,13 +43,13 @@ class Repetitions:
             self._taken.add(operands)
             self._starts.update((operand.name, operand.descriptor.start) for operand in operands)
 
-    def follows(self, accumulator: Hashable, operands: tuple[MatrixOperand, ...], again: bool) -> None:
-        """Whether an instruction takes ``again`` what the one before it has taken, which added to the same D."""
+    def follows(self, memory: int, accumulator: Hashable, operands: tuple[MatrixOperand, ...], again: bool) -> None:
+        """Whether an instruction takes ``again`` what the one before it has taken, which added to the same D; ``memory``: of which CTA."""
         if again:
-            run = self._runs[accumulator] = self._runs.get(accumulator, 1) + 1
+            run = self._runs[memory, accumulator] = self._runs.get((memory, accumulator), 1) + 1
             self._longest[operands] = max(run, self._longest.get(operands, 0))
-        elif accumulator in self._runs:
-            del self._runs[accumulator]
+        elif self._runs:
+            self._runs.pop((memory, accumulator), None)
 
     def doubt(self, operands: tuple[MatrixOperand, ...], operand: MatrixOperand, others: Sequence[int], report: Callable[[], None]) -> None:
         """One of the operands is taken again, though there are ``others`` in shared memory: the same rows, with the next k."""

@@ -36,8 +36,11 @@ FLOATS: dict[str, tuple[str, ...]] = {
     "float6_e2m3fn": ("e2m3",),
     "float6_e3m2fn": ("e3m2",),
     "float4_e2m1fn": ("e2m1",),
+    "b4x16": ("e2m1",),
+    "b4x16_p64": ("e2m1",),
+    "b6x16_p32": ("e2m3", "e3m2"),
 }
-"""Floating-point type of a tensor map or an array -> element types of matrix instructions that it fits. Integer types fit all."""
+"""Type of a tensor map or an array -> element types of matrix instructions that it fits. Integer types fit all."""
 _MAP_MODES = frozenset(mode.name for mode in TENSOR_MAP_SWIZZLES.values())
 _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.context import FIRST_CELL, HALVES_SHIFT, LOADED_BYTE_SHIFT, NO_SOURCE
+from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.layout import Fragment, fragment
@@ -49,21 +50,26 @@ class ResultCheck:
         self._reporter = reporter
         self._columns: dict[int, set[int]] = {}
         """Of each CTA the columns of tensor memory that hold elements of D."""
+        self._products: set[MatrixProduct] = set()
+        """Those whose D is known."""
         self._stores: dict[int, list[int]] = {}
         """By the index of a load the stores of what it loads."""
-        for store, words in self._program.loaded.results.items():
-            self._stores.setdefault(words[0].load, []).append(store)
-        rows = self._program.loaded.rows
-        self._places = {
-            load: np.concatenate([rows[store] // 8 + np.arange(_LANES) for store in stores]) for load, stores in self._stores.items()
+        loaded = self._program.loaded
+        loads = {store: words[0].load for store, words in loaded.results.items()}
+        for store, load in (*loads.items(), *((store, result.load) for store, result in loaded.moved_results.items())):
+            self._stores.setdefault(load, []).append(store)
+        self._places = {load: self._rows([loaded.rows[store] for store in stores]) for load, stores in self._stores.items()}
+        self._moved_places = {
+            load: self._rows([row for store in stores for row in self._moved_rows(store)]) for load, stores in self._stores.items()
         }
-        self._seen: set[tuple[int, bytes]] = set()
+        self._seen: set[tuple[int, bytes, bytes]] = set()
         self.needed = bool(self._stores)
         """Whether there are such stores."""
 
     def multiplied(self, product: MatrixProduct) -> None:
         """D stands in some columns."""
-        if product.columns:
+        if product.columns and product not in self._products:
+            self._products.add(product)
             for cta in product.ctas:
                 self._columns.setdefault(id(cta), set()).update(range(product.column, product.column + product.columns))
 
@@ -74,21 +80,22 @@ class ResultCheck:
             native = self._program.natives[load]
             noted = frame.take(self._places[load])
             # Other tiles are stored alike, at other addresses.
-            key = load, (noted - noted[0]).tobytes()
+            key = load, (noted - noted[0]).tobytes(), frame.take(self._moved_places[load]).tobytes()
             if key not in self._seen and isinstance(native, TensorAccess) and not self._reporter.has(load, "shape"):
                 self._seen.add(key)
                 self._compare(warp, self._program.ops[load], native, frame, stores)
 
     def _compare(self, warp: Warp, load: Op, native: TensorAccess, frame: Numbers, stores: list[int]) -> None:
-        loaded = self._program.loaded
-        address = self._row(frame, load.index).item(0)
+        address = self._row(frame, load.index).item(0) - FIRST_CELL
         own = fragment(native.shape, native.repeat, False, _split(load, native))
         columns = self._columns.get(id(warp.cta), set())
         if not columns.issuperset(range(address & 0xFFFF, (address & 0xFFFF) + int(own.column.max()) + 1)):
             return
-        registers = np.concatenate([[word.byte // _WORD for word in loaded.results[store]] for store in stores])
-        addresses = np.concatenate([self._addresses(frame, store) for store in stores], axis=1)
-        known = addresses > _NONE
+        found = [self._registers(frame, store, address) for store in stores]
+        registers = np.concatenate([each for each, _ in found], axis=1)
+        counts = [each.shape[1] for each, _ in found]
+        addresses = np.concatenate([self._addresses(frame, *each) for each in zip(stores, counts, strict=True)], axis=1)
+        known = (addresses > _NONE) & np.concatenate([held for _, held in found], axis=1)
         if not known.any():
             return
         array = self._reporter.array_at(int(addresses[known].min()))
@@ -103,7 +110,8 @@ class ResultCheck:
         if wanted is None or not self._reporter.first(load.index, "shape"):
             return
         lane, register = (int(i) for i in np.argwhere(known)[-1])
-        cell = f"lane {own.lane[lane, registers[register]]}, column {own.column[lane, registers[register]]}"
+        at = lane, registers[lane, register]
+        cell = f"lane {own.lane[at]}, column {own.column[at]}"
         self._reporter.add(
             "O109",
             f"what is loaded as .{native.shape} is stored as if it had been loaded as {wanted}: "
@@ -114,9 +122,33 @@ class ResultCheck:
             details=[("stored by", self._reporter.line(self._program.ops[stores[0]]))],
         )
 
-    def _addresses(self, frame: Numbers, store: int) -> Numbers:
-        """Where the lanes have stored each register, ``[lane, register]``."""
-        return self._row(frame, store)[:, None] + _WORD * np.arange(len(self._program.loaded.results[store]))
+    def _registers(self, frame: Numbers, store: int, address: int) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Which registers of the load a store has written, ``[lane, register]``, and whether that is known.
+
+        ``address`` is that of the load when it has been executed last.
+        """
+        words = self._program.loaded.results.get(store)
+        if words is not None:
+            found = np.broadcast_to([word.byte // _WORD for word in words], (_LANES, len(words)))
+            return found, np.ones(found.shape, np.bool_)
+        noted = frame.take(self._rows(self._moved_rows(store))).reshape(-1, _LANES).T
+        byte, of = noted >> LOADED_BYTE_SHIFT, noted & (1 << LOADED_BYTE_SHIFT) - 1
+        known = (noted >> HALVES_SHIFT == 0) & (of == address + FIRST_CELL) & (byte % _WORD == 0)
+        return np.where(known, byte // _WORD, 0), known
+
+    def _moved_rows(self, store: int) -> list[int]:
+        """The frame offsets of rows that say what a store has written."""
+        result = self._program.loaded.moved_results.get(store)
+        return [] if result is None else [result.row + SOURCE_ROW * number for number in range(result.registers)]
+
+    @staticmethod
+    def _rows(offsets: list[int]) -> NDArray[np.intp]:
+        """The places of rows in a frame."""
+        return (np.array(offsets, np.intp)[:, None] // 8 + np.arange(_LANES)).reshape(-1)
+
+    def _addresses(self, frame: Numbers, store: int, registers: int) -> Numbers:
+        """Where the lanes have stored so many registers, ``[lane, register]``."""
+        return self._row(frame, store)[:, None] + _WORD * np.arange(registers)
 
     def _row(self, frame: Numbers, index: int) -> Numbers:
         first = self._program.loaded.rows[index] // 8
@@ -141,7 +173,7 @@ def _others(native: TensorAccess) -> list[tuple[str, Fragment]]:
 
 def _is_matrix(cells: Fragment, registers: Numbers, where: Numbers, known: NDArray[np.bool_]) -> bool:
     """Whether lanes and columns of tensor memory advance in different dimensions of an array, ``where`` they are stored."""
-    lane, column = (each[:, registers][known] for each in (cells.lane, cells.column))
+    lane, column = (np.take_along_axis(each, registers, axis=1)[known] for each in (cells.lane, cells.column))
     found = where[known]
     along = [_advancing(found, same, other) for same, other in ((column, lane), (lane, column))]
     return along[0].isdisjoint(along[1])

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter
+from ptxlab.check.operands.elements.slots import expanded_addresses
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
+from ptxlab.layout import decompression
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._shared_tiles import SharedTiles
@@ -64,7 +66,7 @@ class TensorSources:
     takers: dict[Any, dict[tuple[int, int], str]] = field(default_factory=dict)
 
     def copied(self, copy: TensorCopy, cta: Any, shared: SharedTiles, words: Words | None) -> None:
-        """tcgen05.cp copies chunks; each CTA of a pair its own."""
+        """tcgen05.cp copies chunks; each CTA of a pair its own. Expanded chunks hold no scale factors."""
         chunks = copy.source.chunks
         entries = shared.entries_of(chunks)[..., None]
         codes = np.where(entries > 0, entries * _WORDS + np.arange(_WORDS), 0)
@@ -72,6 +74,8 @@ class TensorSources:
         if words is not None:
             known = words.addresses[: len(words.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS).take(chunks, axis=0)
             codes = np.where((known > NO_SOURCE) & (codes == 0), known + _IN_GLOBAL, codes)
+        if copy.expanded:
+            codes, known = np.zeros_like(codes), expanded_addresses(known, decompression(copy.expanded).bits)
         values = cta.shared[: len(cta.shared) // CHUNK * CHUNK].view(np.uint32).reshape(-1, _WORDS).take(chunks, axis=0)
         rows, columns = len(chunks), slice(copy.column, copy.column + chunks.shape[1] * _WORDS)
         for lanes in copy.lanes.T:

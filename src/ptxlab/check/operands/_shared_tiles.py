@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._image import SHIFT
+from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
@@ -54,7 +54,7 @@ class SharedTiles:
     arrays : a number for the places of the tiles and their arrays
     """
 
-    __slots__ = ("_chunks", "_count", "_layouts", "arrays", "cta", "layout", "placed")
+    __slots__ = ("_chunks", "_count", "_layouts", "_relative", "arrays", "cta", "layout", "placed")
 
     def __init__(self, cta: Any, layouts: dict[Layout, int]) -> None:
         self.cta = cta
@@ -62,6 +62,8 @@ class SharedTiles:
         self.placed: dict[int, PlacedTile] = {}
         self._chunks = -(-len(cta.shared) // CHUNK)
         self._count = 0
+        self._relative: dict[tuple[int, ...], tuple[list[int], RelativePlaces]] = {}
+        """By the offsets of tiles their numbers, and where they lie."""
         self._arranged()
 
     def copied(self, tile: CopiedTile, op: Op) -> None:
@@ -95,6 +97,15 @@ class SharedTiles:
         places: Layout = frozenset([(offset, held.end) for offset, held in self.placed.items()])
         arrays: Layout = frozenset([(offset, held.end, held.tile.array) for offset, held in self.placed.items()])
         self.layout, self.arrays = [self._layouts.setdefault(each, len(self._layouts)) for each in (places, arrays)]
+
+    def relative(self, offsets: tuple[int, ...]) -> RelativePlaces:
+        """Where the tiles at these offsets lie in their arrays, relative to each other (`relative_places`)."""
+        held = [self.placed[offset] for offset in offsets]
+        numbers = [each.number for each in held]
+        known = self._relative.get(offsets)
+        if known is None or known[0] != numbers:
+            known = self._relative[offsets] = numbers, relative_places([each.tile for each in held])
+        return known[1]
 
     def under(self, operand: MatrixOperand) -> list[PlacedTile]:
         """The tiles between the first and the last byte of an operand, in the order of their addresses."""

@@ -15,8 +15,8 @@ from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, rows_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
-from ptxlab.tables import SWIZZLES
+from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TensorCopy
+from ptxlab.tables import DECOMPRESSIONS, SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -120,6 +120,21 @@ class TileReporter:
             return
         self._reporter.other_type(
             operation, operand, placed.tile.array.element, "the elements of the tensor map", "encode the tensor map for", copied, cta
+        )
+
+    def expanded(self, operation: AsyncOperation, copy: TensorCopy, placed: PlacedTile, cta: Any) -> None:
+        """Slots of narrow elements are copied to tensor memory: there each has a byte."""
+        element = placed.tile.array.element
+        if element not in DECOMPRESSIONS or element == copy.expanded or not self._reporter.first(operation.op.index, "expanded"):
+            return
+        how = f"expanded as .{copy.expanded}" if copy.expanded else "copied as they are, where tensor memory has each in a byte"
+        self._reporter.add(
+            "O103",
+            f"the elements of the tensor map are {element}, and are {how}",
+            operation,
+            cta,
+            fix=f"expand them with .b8x16.{element}",
+            details=[("copied by", self._reporter.line(placed.op))],
         )
 
     def pair(self, operation: AsyncOperation, images: list[Found], shared: SharedTiles, cta: Any) -> None:

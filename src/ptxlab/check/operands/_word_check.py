@@ -27,7 +27,7 @@ from ptxlab.check.operands._word_images import (
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
-from ptxlab.native import address_of
+from ptxlab.native import BoundedCache, address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -72,7 +72,7 @@ def _differs_ir() -> str:
 @cache
 def differs_function() -> Any:
     """The function that compares what operands take with their images, compiled or from the cache."""
-    library = native.compile_ir(_differs_ir(), ["differs"], opt=2)
+    library = native.compile_ir(_differs_ir(), ["differs"], opt=1, light=True)
     return library.function("differs", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -118,6 +118,7 @@ class Words:
     Attributes
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
+    bytes : those of bytes, if stores of less than words are followed (`ptxlab.engine.context.Word.COPIED_BYTES`)
     boxed : chunks that tensor copies have brought, which are compared as tiles
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
@@ -125,27 +126,31 @@ class Words:
     """
 
     sources: NDArray[np.uint64]
+    bytes: NDArray[np.uint64]
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
 
     @classmethod
-    def of_cluster(cls, ctas: int, size: int) -> list[Words]:
+    def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False) -> list[Words]:
         """Those of the CTAs of a cluster that starts, in one array: compiled code finds those of the other CTAs by their ranks."""
-        every: NDArray[np.uint64] = np.zeros((ctas, -(-size // WORD)), np.uint64)
+        words = -(-size // WORD)
+        every: NDArray[np.uint64] = np.zeros((ctas, words), np.uint64)
+        parts: NDArray[np.uint64] = np.zeros((ctas, WORD * words if by_bytes else 0), np.uint64)
         return [
-            cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
-            for sources in every
+            cls(sources, own, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
+            for sources, own in zip(every, parts, strict=True)
         ]
 
     def were_brought(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""
         return bool(self.prepared.take(chunks * (CHUNK // WORD)).any())
 
-    def are_prepared(self, chunks: NDArray[np.intp]) -> bool:
-        """Whether bulk copies have brought some of these chunks, or threads all of them as they stand in global memory."""
-        return self.were_brought(chunks) or stands_as_copied(sources_of(self.sources, chunks), chunks)
+    def are_prepared(self, operand: MatrixOperand) -> bool:
+        """Whether bulk copies have brought some chunks of an operand, or threads all of them as they stand in global memory."""
+        chunks, data = operand.chunks, operand.data
+        return self.were_brought(chunks) or stands_as_copied(sources_of(self.sources, chunks, data), chunks, data)
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
@@ -174,11 +179,37 @@ class Words:
     def placed(self, tile: CopiedTile, noted: bool) -> None:
         """A tensor copy performs; ``noted`` says whether threads load from tiles."""
         first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
-        self.sources[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)] = 0
         self.boxed[first:end] = True
-        if noted and tile.places is not None:
-            every = self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS)
-            every[first + tile.chunks] = (tile.address + CHUNK * tile.places)[:, None] + np.arange(0, CHUNK, WORD)
+        held = self.addresses[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)]
+        if not noted or tile.places is None:
+            held[:] = 0
+            return
+        relative, whole = _relative_words(tile.chunks, tile.places, tile.data, len(held))
+        np.add(relative, tile.address, out=held)
+        if not whole:
+            held[relative < 0] = 0
+            held[relative == _PADDING] = NO_SOURCE
+
+
+_PADDING = -2
+_KNOWN: BoundedCache[tuple[int, int, int, int], tuple[Any, ...]] = BoundedCache(256)
+
+
+def _relative_words(chunks: NDArray[np.intp], places: NDArray[np.int64], data: int, count: int) -> tuple[NDArray[np.int64], bool]:
+    """Where the words under a box come from, in bytes from its first chunk: -1 for none, `_PADDING` behind ``data`` bytes of a chunk.
+
+    The second result says whether all have a source. Boxes of one kind share the arrays, and so they are kept by identity.
+    """
+    key = id(chunks), id(places), data, count
+    known = _KNOWN.get(key)
+    if known is None or known[0] is not chunks or known[1] is not places:
+        found = np.full((-(-count // _WORDS), _WORDS), -1, np.int64)
+        words = places[:, None] + np.arange(0, CHUNK, WORD)
+        words[:, data // WORD :] = _PADDING
+        found[chunks] = words
+        relative = found.reshape(-1)[:count]
+        known = _KNOWN[key] = chunks, places, relative, bool((relative >= 0).all())
+    return known[2], known[3]
 
 
 class WordCheck:
@@ -196,19 +227,19 @@ class WordCheck:
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
-        last = words.last.get(product.accumulator) if product.accumulate else None
-        repeated = self._repeated.get(product.operands)
+        accumulator, operands = product.accumulator, product.operands
+        last = words.last.get(accumulator) if product.accumulate else None
+        repeated = self._repeated.get(operands)
         bases = None if repeated is None else repeated.bases(words.addresses)
-        key = id(words), product.accumulator
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
-            found = words.last[product.accumulator] = self._found(operation, product, words, cta, before)
-            self._repetitions.follows(key, product.operands, bool(found) and found == before)
+            found = words.last[accumulator] = self._found(operation, product, words, cta, before)
+            self._repetitions.follows(id(words), accumulator, operands, bool(found) and found == before)
             return
-        words.last[product.accumulator] = repeated, bases
+        now = words.last[accumulator] = repeated, bases
         if last is None:
             return
-        self._repetitions.follows(key, product.operands, last == (repeated, bases))
+        self._repetitions.follows(id(words), accumulator, operands, last == now)
         if isinstance(last, dict):
             self._compare(operation, last, repeated.taken(bases), words, cta)
             return
@@ -232,7 +263,7 @@ class WordCheck:
             if taken.operand not in self._judged:
                 self._judged.add(taken.operand)
                 self._reporter.element_type(operation, taken.operand, address_in(taken.image.base), cta)
-                self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
+                self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken, words), cta)
         self._compare(operation, before, found, words, cta)
         known: list[_Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
         if known and len(known) == len(found) == len(product.operands):
@@ -251,10 +282,10 @@ class WordCheck:
 
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
-        found = sources_of(words.sources, source.chunks)
+        found = sources_of(words.sources, source.chunks, source.data)
         if not found.all() or not judged(source, found) or image_of_words(found) is not None or words.were_brought(source.chunks):
             return
-        if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks):
+        if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks, source.data):
             return
         key = operation.op.index, source.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
@@ -272,21 +303,20 @@ class WordCheck:
             if firsts.tobytes() == known.relative:
                 return TakenWords(operand, WordImage(base, known.line, known.word))
         if operand.overlaps:
-            self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand.chunks), cta)
+            self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand), cta)
             return None
         first = operand.chunks.item(0)
         if not words.addresses.item(first * _WORDS) or words.boxed.item(first):
             return None
-        found = sources_of(words.sources, operand.chunks)
+        found = sources_of(words.sources, operand.chunks, operand.data)
         if not found.all() or not (found > NO_SOURCE).any() or not judged(operand, found):
             return None
-        prepared = words.are_prepared(operand.chunks) or (operand.major == "mn" and stands_in_blocks(found))
+        prepared = words.are_prepared(operand) or (operand.major == "mn" and stands_in_blocks(found))
         image = None if prepared else image_of_words(found)
         if image is not None:
             if (found > NO_SOURCE).all():
-                per_chunk = CHUNK // WORD
-                relative = np.ascontiguousarray(found[:, ::per_chunk] - image.base).tobytes()
-                operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * per_chunk, relative)
+                relative = np.ascontiguousarray(found[:, :: operand.data // WORD] - image.base).tobytes()
+                operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * _WORDS, relative)
             return TakenWords(operand, image)
         if prepared:
             if operand not in self._judged:
@@ -301,6 +331,6 @@ class WordCheck:
         return None
 
 
-def _is_image(image: WordImage, words: Words, chunks: NDArray[np.intp]) -> bool:
-    found = sources_of(words.sources, chunks)
-    return bool((found > NO_SOURCE).all()) and image_of_words(found) == image
+def _is_image(taken: TakenWords, words: Words, chunks: NDArray[np.intp]) -> bool:
+    found = sources_of(words.sources, chunks, taken.operand.data)
+    return bool((found > NO_SOURCE).all()) and image_of_words(found) == taken.image

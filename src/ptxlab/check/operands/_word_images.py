@@ -83,7 +83,7 @@ class TakenWords(NamedTuple):
     @property
     def reach(self) -> int:
         """Bytes in global memory from the first k of the operand to the k after its last one."""
-        lines, words = len(self.operand.chunks), self.operand.chunks.shape[1] * CHUNK // WORD
+        lines, words = len(self.operand.chunks), self.operand.chunks.shape[1] * self.operand.data // WORD
         return self.image.word * words if self.operand.major == "k" else self.image.line * lines
 
     @property
@@ -97,7 +97,8 @@ class TakenWords(NamedTuple):
         if (self.image.line, self.image.word, self.operand.major) != (before.image.line, before.image.word, before.operand.major):
             return None
         # In bits: elements may be smaller than a byte.
-        line, element = 8 * self.image.line, self.image.word * self.operand.container // WORD
+        bits = self.operand.container * self.operand.data // CHUNK
+        line, element = 8 * self.image.line, self.image.word * bits // WORD
         steps = (line, element) if self.operand.major == "k" else (element, line)
         if 0 in steps:
             return None
@@ -140,15 +141,17 @@ def judged(operand: MatrixOperand, found: Sources) -> bool:
     return operand.container == _HALF_BITS or not is_transposed(found)
 
 
-def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp]) -> Sources:
-    """Where the words of some chunks come from."""
+def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp], data: int) -> Sources:
+    """Where the words of some chunks come from, which have so many bytes of data."""
     found = sources[: len(sources) // WORD * WORD].reshape(-1, CHUNK // WORD).take(chunks.reshape(-1), axis=0)
+    if data < CHUNK:
+        found = np.ascontiguousarray(found[:, : data // WORD])
     return found.reshape(len(chunks), -1).view(np.int64)
 
 
-def stands_as_copied(found: Sources, chunks: NDArray[np.intp]) -> bool:
+def stands_as_copied(found: Sources, chunks: NDArray[np.intp], data: int) -> bool:
     """Whether words stand as in global memory, all at one distance: the program may have brought them into the layout of the descriptor."""
-    here = chunks[..., None] * CHUNK + np.arange(0, CHUNK, WORD)
+    here = chunks[..., None] * CHUNK + np.arange(0, data, WORD)
     distance = found - here.reshape(found.shape)
     return bool((distance == distance.flat[0]).all())
 
@@ -229,7 +232,7 @@ def fitting_descriptor(
     A descriptor that finds more zeros is none: everything is an image of zeros.
     """
     within = operand.chunks.max() < len(sources) * WORD // CHUNK
-    fitting = _fitting(sources, int((sources_of(sources, operand.chunks) > NO_SOURCE).sum()) if within else 1)
+    fitting = _fitting(sources, int((sources_of(sources, operand.chunks, operand.data) > NO_SOURCE).sum()) if within else 1)
 
     def at_start(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
         image = fitting(tried, chunks)
@@ -269,7 +272,7 @@ def _fitting(sources: NDArray[np.uint64], least: int) -> Fitting[WordImage]:
     def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
         if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
             return None
-        found = sources_of(sources, chunks)
+        found = sources_of(sources, chunks, tried.data)
         image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
         return image if image is not None and _apart(image, found.shape) else None
 
@@ -283,7 +286,7 @@ def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uin
     for step in range(CHUNK, _FARTHEST + CHUNK, CHUNK):
         chunks = taken.operand.chunks_of(replace(descriptor, start=descriptor.start + step), taken.operand.major)
         if (chunks.max() + 1) * CHUNK <= len(sources) * WORD:
-            image = image_of_words(sources_of(sources, chunks))
+            image = image_of_words(sources_of(sources, chunks, taken.operand.data))
             if image == WordImage(wanted, before.image.line, before.image.word):
                 return step
     return None

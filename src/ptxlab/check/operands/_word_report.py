@@ -63,10 +63,9 @@ class WordReporter:
         if candidate is None or not self._unchanged(operand, found, cta):
             return
         self._reporter.first(*key)
-        line, slot = _first_apart(found)
-        here, there = (
-            f"{element_name(operand, i, j)} is {self._element(int(found[i, j * CHUNK // WORD]))}" for i, j in ((line, slot), (0, 0))
-        )
+        chunks = found[:, :: operand.data // WORD]
+        line, slot = _first_apart(chunks)
+        here, there = (f"{element_name(operand, i, j)} is {self._element(int(chunks[i, j]))}" for i, j in ((line, slot), (0, 0)))
         self._reporter.add(
             "O101",
             f"{operand.title} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
@@ -85,7 +84,7 @@ class WordReporter:
         if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
             return
         candidate = fitting_descriptor(operand, sources, None)
-        address = int(addresses_in(sources_of(sources, operand.chunks)).max())
+        address = int(addresses_in(sources_of(sources, operand.chunks, operand.data)).max())
         array = self._reporter.array_at(address) if address > NO_SOURCE else None
         if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):
             return
@@ -115,12 +114,12 @@ class WordReporter:
         again = len(pairs) > 1 and all(move == (0, 0) for move in moves)
         differ = all(near) and len({move for move in moves if move is not None}) > 1
         for (b, n), move, together in zip(pairs, moves, near, strict=True):
-            if is_turned(b.operand, n.operand) and self._unchanged(n.operand, sources_of(sources, n.operand.chunks), cta):
+            if is_turned(b.operand, n.operand) and self._unchanged(n.operand, sources_of(sources, n.operand.chunks, n.operand.data), cta):
                 self._reporter.turned(operation, n.operand, [], cta)
             if move is None or not together or not (again or _is_wrong(move, n, differ)):
                 continue
             key = operation.op.index, n.operand.name, "step"
-            if self._reporter.has(*key) or not self._unchanged(n.operand, sources_of(sources, n.operand.chunks), cta):
+            if self._reporter.has(*key) or not self._unchanged(n.operand, sources_of(sources, n.operand.chunks, n.operand.data), cta):
                 continue
             self._reporter.first(*key)
             rows, k = move
@@ -135,7 +134,7 @@ class WordReporter:
 
     def _unchanged(self, operand: MatrixOperand, found: Sources, cta: Any) -> bool:
         """Whether the words still hold what was copied."""
-        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)[operand.chunks.reshape(-1)].reshape(len(found), -1, WORD)
+        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)[operand.chunks.reshape(-1), : operand.data]
         try:
             for source, value in zip(found.reshape(-1).tolist(), held.reshape(-1, WORD), strict=True):
                 if source > NO_SOURCE and not self._holds(source, value):
@@ -184,9 +183,8 @@ def _is_wrong(move: tuple[int, int], taken: TakenWords, differ: bool) -> bool:
     return 0 < abs(k) < taken.reach_of_k or (differ and k != taken.reach_of_k)
 
 
-def _first_apart(found: Sources) -> tuple[int, int]:
+def _first_apart(chunks: Sources) -> tuple[int, int]:
     """The first chunk that is not as far from the one before it as the first two are, in its line or from line to line."""
-    chunks = found[:, :: CHUNK // WORD]
     expected = chunks[0, 0] + np.arange(len(chunks))[:, None] * (chunks[1:2, 0] - chunks[0, 0]) + (chunks[:1] - chunks[0, 0])
     apart = np.argwhere((chunks != expected) & (chunks > NO_SOURCE))
     return (int(apart[0, 0]), int(apart[0, 1])) if len(apart) else (0, chunks.shape[1] - 1)

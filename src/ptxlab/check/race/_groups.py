@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, joined
+from ptxlab.engine.context import Word
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op
 
 if TYPE_CHECKING:
+    from ptxlab.machine.observe.event_buffer import EventBuffer
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["WgmmaGroups", "commit_copies", "group_handlers"]
+__all__ = ["CopyGroups", "WgmmaGroups", "group_handlers"]
 
 _WARPS = 4
 """Of a warpgroup."""
 _DONE = (Component.DONE,)
+_EVENT_COUNT = int(Word.EVENT_COUNT)
 _SHARES = "wgmma shares"
 """The slot in which a warp counts its own wgmma instructions and their groups."""
 
@@ -49,33 +52,6 @@ def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, com
             del slot.groups[: complete - 1]
 
 
-def _copies(warp: Warp) -> Slot:
-    """The slot of the cp.async of a warp."""
-    clocks, agent = warp.state["race"]
-    found: Slot = agent.copies or clocks.own(agent, Completion.COPY_GROUP)
-    return found
-
-
-def commit_copies(warp: Warp, op: Op) -> None:
-    """cp.async.commit_group: one sequence of groups for a warp."""
-    slot = _copies(warp)
-    slot.clock += 1
-    slot.groups.append(slot.clock)
-
-
-def _wait_copies(warp: Warp, op: Op) -> None:
-    """cp.async.wait_group."""
-    clocks, agent = warp.state["race"]
-    _complete_groups(clocks, agent, _copies(warp), _count(warp, op), _DONE)
-
-
-def _wait_all_copies(warp: Warp, op: Op) -> None:
-    """cp.async.wait_all."""
-    commit_copies(warp, op)
-    clocks, agent = warp.state["race"]
-    _complete_groups(clocks, agent, _copies(warp), 0, _DONE)
-
-
 def _commit_bulk(warp: Warp, op: Op) -> None:
     """cp.async.bulk.commit_group: one sequence of groups for each lane."""
     _, agent = warp.state["race"]
@@ -92,6 +68,38 @@ def _wait_bulk(warp: Warp, op: Op) -> None:
     for what, slot in agent.slots.items():
         if _is_grouped(what, warp.mask):
             _complete_groups(clocks, agent, slot, pending, components)
+
+
+class CopyGroups:
+    """The groups of cp.async, one sequence for each warp; ``buffer`` has the rows that the warps have recorded."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, buffer: EventBuffer) -> None:
+        self._buffer = buffer
+
+    def commit(self, warp: Warp, op: Op) -> None:
+        """cp.async.commit_group. Where rows before it have not been drained, it is one of them, which may drain those."""
+        clocks, agent = warp.state["race"]
+        slot = agent.copies or clocks.own(agent, Completion.COPY_GROUP)
+        if warp.words[_EVENT_COUNT]:
+            self._buffer.append(warp, op.index)
+            agent.commits += 1
+        slot.clock = clock = slot.clock + 1
+        slot.groups.append(clock)
+
+    def wait(self, warp: Warp, op: Op) -> None:
+        """cp.async.wait_group."""
+        self._complete(warp, _count(warp, op))
+
+    def wait_all(self, warp: Warp, op: Op) -> None:
+        """cp.async.wait_all."""
+        self.commit(warp, op)
+        self._complete(warp, 0)
+
+    def _complete(self, warp: Warp, pending: int) -> None:
+        clocks, agent = warp.state["race"]
+        _complete_groups(clocks, agent, agent.copies or clocks.own(agent, Completion.COPY_GROUP), pending, _DONE)
 
 
 @dataclass(slots=True, eq=False)
@@ -165,13 +173,13 @@ class WgmmaGroups:
                     row[at] = max(row[at], reached[at])
 
 
-def group_handlers(wgmma: WgmmaGroups) -> Handlers:
+def group_handlers(wgmma: WgmmaGroups, copies: CopyGroups) -> Handlers:
     """The handlers of commits and waits, by what completes the operations."""
-    copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
-    commits: dict[Completion, Handler] = {copies: commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
-    waits: dict[Completion, Handler] = {copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
+    of_copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
+    commits: dict[Completion, Handler] = {of_copies: copies.commit, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
+    waits: dict[Completion, Handler] = {of_copies: copies.wait, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
     return {
         Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,
         CommitGroup: lambda effect: commits[effect.of],
-        WaitGroup: lambda effect: _wait_all_copies if effect.everything else waits[effect.of],
+        WaitGroup: lambda effect: copies.wait_all if effect.everything else waits[effect.of],
     }

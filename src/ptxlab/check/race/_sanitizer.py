@@ -15,7 +15,7 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
-from ptxlab.check.race._groups import WgmmaGroups, commit_copies, group_handlers
+from ptxlab.check.race._groups import CopyGroups, WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
@@ -66,8 +66,6 @@ _SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
 _COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
 _CLOCK_WORD, _SUSPECTS_WORD, _PARTED_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
 
-_EVENT_COUNT = int(Word.EVENT_COUNT)
-
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
 
@@ -101,19 +99,19 @@ class Sanitizer(Observer):
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
         self.issued = Operations(recorder, self._tensor_memory, wgmma, self._releases).issued  # type: ignore[method-assign]
+        self._ops, self._natives = launch.program.ops, launch.program.natives
+        self._buffer = EventBuffer(launch, self.drain)
         self._handlers: Handlers = {
             **_ACCESSES_ONLY,
             **barriers.handlers(),
             **self._tensor_memory.handlers(),
-            **group_handlers(wgmma),
+            **group_handlers(wgmma, CopyGroups(self._buffer)),
         }
-        self._ops, self._natives = launch.program.ops, launch.program.natives
-        self._buffer = EventBuffer(launch, self.drain)
         self._heads = self._buffer.heads
         self._serial = BEFORE + 1
         self._shared: dict[int, Object] = {}
-        self._defers = launch.policy == "eager" and launch.model != "spec"
         self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
+        self._defers = self._copies and launch.policy == "eager" and launch.model != "spec"
         self._fences = {
             index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
             for index, native in self._natives.items()
@@ -157,19 +155,11 @@ class Sanitizer(Observer):
         """The handler of a service instruction's effect; most have none."""
         if op.row.kind != "service" or op.effects is None:
             return None
-        return self._committed if self.defers(op) else self._handlers[type(op.effects)](op.effects)
+        return self._handlers[type(op.effects)](op.effects)
 
     def defers(self, op: Op) -> bool:
         """A commit_group of cp.async numbers the copies that follow; it is a row between them, if nothing performs later."""
         return self._defers and isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP
-
-    def _committed(self, warp: Warp, op: Op) -> None:
-        """cp.async.commit_group, after rows that have not been drained."""
-        commit_copies(warp, op)
-        if warp.words[_EVENT_COUNT]:
-            _, agent = warp.state["race"]
-            agent.commits += 1
-            self._buffer.append(warp, op.index)
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 

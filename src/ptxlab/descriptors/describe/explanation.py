@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors._bitfields import BitField, BitFormat, Finding
 
 __all__ = ["Explanation", "FieldRow", "Hint", "Interpretation", "field_rows"]

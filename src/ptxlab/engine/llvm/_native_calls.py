@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import FIRST_CELL, Word
 from ptxlab.engine.llvm.segment import symbol_address
+from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import LoadedWord, Program
 from ptxlab.engine.support.accesses import COUNTS
@@ -25,6 +26,8 @@ Check: TypeAlias = Callable[[Value], None]
 
 _COLUMN = 0xFFFF
 """The bits of an address in tensor memory that are the column."""
+_UNKNOWN = (-1, 0, 0)
+"""What a table has for a part of which it is not noted from where it comes."""
 _PRIVATE = ("local", "param", "const")
 """Spaces whose accesses no other agent can conflict with."""
 _SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "const": "global"}
@@ -147,11 +150,10 @@ class Caller:
         }
         emit[type(native)](op, native, frame, mask, check)
 
-    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None, source: bool = False) -> None:
-        """Note an access or a fence, if the program is recorded; of a copy the destination, or the ``source``."""
+    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None) -> None:
+        """Note an access or a fence, if the program is recorded; of a copy the destination."""
         if self.program.recorded:
-            code = self.code
-            index = self.number(op.index + (len(self.program.ops) if source else 0))
+            code, index = self.code, self.number(op.index)
             self.helper("record", "void", self.context, mask, index, number or code.const("i64", 0), hosts or code.const("ptr", 0))
 
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
@@ -174,18 +176,19 @@ class Caller:
         """Note for an observer from where lanes load, and that they store what they have loaded."""
         loaded = self.program.loaded
         if op.index in loaded.shared:
-            name, each = ("wordsloaded", 32) if native.bits >= 32 else ("halvesloaded", native.bits)
+            name, each = ("wordsloaded", 32) if native.bits >= 32 else (f"elementsloaded_{native.bits // 8}", native.bits)
             self._follow_load(op, name, native.size * 8 // each, frame, mask)
         elif op.index in loaded.rows:
             self._note_addresses(op, op.operands[native.address], frame, mask)
         elif op.index in loaded.stores:
-            self._follow_store(op, "storedfrom", frame, mask)
+            size = min(native.bits // 8, 4)
+            self._follow_store(op, "storedfrom" if size == 4 else f"elementsstoredfrom_{size}", frame, mask, size)
 
-    def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value) -> None:
-        """Note the addresses of an access in its row."""
+    def _note_addresses(self, op: Op, operand: Resolved, frame: Value, mask: Value, added: int = 0) -> None:
+        """Note the addresses of an access in its row, with what is added to them."""
         source, row, offset = self.address(frame, operand)
         place = frame.at(self.program.loaded.rows[op.index])
-        self.helper(f"loadedfrom_{source}", "void", self.context, mask, self._skipped(op, mask), row, offset, place)
+        self.helper(f"loadedfrom_{source}", "void", self.context, mask, self._skipped(op, mask), row, offset + added, place)
 
     def _skipped(self, op: Op, mask: Value) -> Value:
         """The lanes that do not execute a load and whose registers are zero."""
@@ -196,15 +199,16 @@ class Caller:
         row = frame.at(self.program.loaded.rows[op.index])
         self.helper(helper, "void", self.context, mask, self._skipped(op, mask), self.hosts, self.number(words), row)
 
-    def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value) -> None:
-        """Note where the words come from that lanes store."""
-        table, count = self._source_table(self.program.loaded.stores[op.index])
-        self.helper(helper, "void", self.context, mask, self.hosts, frame, count, table)
+    def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value, size: int = 4) -> None:
+        """Note where the words come from that lanes store, or elements of fewer bytes."""
+        parts, table, count = self._source_table(self.program.loaded.stores[op.index], size)
+        self.helper(f"{helper}_{parts}", "void", self.context, mask, self.hosts, frame, count, table)
 
-    def _source_table(self, words: Sequence[LoadedWord | None]) -> tuple[Value, Value]:
-        """A table that says where it is noted from where words come, and their number."""
-        pairs = [(-1, 0) if word is None else self.program.loaded.noted(word) for word in words]
-        return self.code.constants("i32", [number for pair in pairs for number in pair]), self.number(len(words))
+    def _source_table(self, words: Sequence[LoadedWord | None], size: int = 4) -> tuple[int, Value, Value]:
+        """Into how many parts words are divided, a table that says where it is noted from where these come, and the number of words."""
+        parts, noted = self.program.loaded.table(words, size)
+        numbers = [number for part in noted for number in (_UNKNOWN if part is None else part)]
+        return parts, self.code.constants("i32", numbers), self.number(len(words))
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
         bits = TYPE_BITS[native.type]
@@ -284,10 +288,10 @@ class Caller:
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
         if op.index in self.program.loaded.rows:
-            self._note_addresses(op, op.operands[native.address], frame, mask)
+            self._note_addresses(op, op.operands[native.address], frame, mask, FIRST_CELL)
         if op.index in self.program.loaded.cells:
-            table, count = self._source_table(self.program.loaded.cells[op.index])
-            name = f"cellsstoredfrom_{native.shape}{'_pack' if native.pack else ''}"
+            parts, table, count = self._source_table(self.program.loaded.cells[op.index])
+            name = f"cellsstoredfrom_{parts}_{native.shape}{'_pack' if native.pack else ''}"
             self.helper(name, "void", self.context, mask, row, self.number(offset), self._split(op, native), frame, count, table)
         if self.program.recorded or self.program.counted:
             first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
@@ -341,21 +345,44 @@ class Caller:
             self.count(frame, read, "global", op.operands[native.source], native.size, op, COPY)
         check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
-            self._record_source(op, native, frame, mask & ~ignored, sizes, check)
+            whole = sizes.ref == "null"
+            name = f"source_{source}_{native.size}" + "_whole" * whole
+            if name not in self.code.module.outlined:
+                self.code.module.outlined[name] = name, "i32"
+                self._define_source(name, source, native.size, whole)
+            about = row, offset, sizes, self.number(op.index), self.number(op.index + len(self.program.ops))
+            check(code.call(name, "i32", self.context, mask & ~ignored, self.hosts, *about))
 
-    def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
-        """Record for the observer, if it wants that, what the lanes of a copy read: one row for all lanes that read the same size."""
-        code, source = self.code, op.operands[native.source]
-        with code.when(self.context.word(Word.SOURCES).ne(0)):
-            if sizes.ref == "null":
-                check(self.resolve(frame, mask, "global", source, native.size, False, op, self.hosts))
-                self._record(op, mask, code.const("i64", native.size), self.hosts, source=True)
-                return
+    def _define_source(self, name: str, source: str, size: int, whole: bool) -> None:
+        """A function that records for the observer, if it wants that, what the lanes of a copy read.
+
+        That is one row for all lanes that read the same size. ``whole``: they all read the size of the copy.
+        """
+        parameters = "ptr context, i32 mask, ptr hosts, ptr row, i64 offset, ptr sizes, i32 op, i32 index"
+        code = Function(self.code.module, name, "i32", parameters, attributes=WIDE, internal=True)
+        context, mask, hosts, row, offset, sizes, op, index = code.parameters
+        caller = Caller(code, self.program, context, hosts, self.used)
+
+        def resolve(lanes: Value, bytes_: int) -> None:
+            numbers = caller.number(bytes_), caller.number(0), op
+            status = caller.must(f"resolve_global_{source}", context, lanes, row, offset, *numbers, hosts)
+            with code.when(status.ne(0)):
+                code.ret(status)
+
+        def record(lanes: Value, bytes_: Value) -> None:
+            caller.helper("record", "void", context, lanes, index, bytes_, hosts)
+
+        with code.when(context.word(Word.SOURCES).eq(0)):
+            code.ret(0)
+        if whole:
+            resolve(mask, size)
+            record(mask, code.const("i64", size))
+        else:
             read = sizes.load("<32 x i32>", align=64)
             # The copy itself has checked its source: one byte is enough to find the memory.
-            check(self.resolve(frame, mask & read.ne(0).cast("i32"), "global", source, 1, False, op, self.hosts))
-            whole = mask & read.uge(native.size).cast("i32")
-            self._record(op, whole, code.const("i64", native.size), self.hosts, source=True)
-            with code.when(mask.ne(whole)), code.loop(code.const("i64", native.size - 1)) as before:
-                size = before + 1
-                self._record(op, mask & read.eq(size.to("i32").splat(32)).cast("i32"), size, self.hosts, source=True)
+            resolve(mask & read.ne(0).cast("i32"), 1)
+            all_bytes = mask & read.uge(size).cast("i32")
+            record(all_bytes, code.const("i64", size))
+            with code.when(mask.ne(all_bytes)), code.loop(code.const("i64", size - 1)) as before:
+                record(mask & read.eq((before + 1).to("i32").splat(32)).cast("i32"), before + 1)
+        code.ret(0)

@@ -12,7 +12,7 @@ from functools import cache
 from ptxlab.native import host
 from ptxlab.native.builder import Value, element_of, lanes_of, vector
 
-__all__ = ["high_halves", "joined", "looked_up", "low_halves", "with_halves"]
+__all__ = ["high_halves", "joined", "looked_up", "looked_up_halves", "low_halves", "with_halves"]
 
 
 def joined(low: Value, high: Value) -> Value:
@@ -70,22 +70,39 @@ def with_halves(low: Value, high: Value) -> Value:
 
 def looked_up(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
     """The low and the high words of the 64-bit entries that the bits of i32 from ``first`` on select."""
-    lanes, here = lanes_of(a.type), host()
-    in_registers = here.has_register_tables and len(table) in (64, 128)
+    lanes, in_registers = lanes_of(a.type), _in_registers(table)
     if lanes > (32 if in_registers else 16):
         halves = (looked_up(a.part(at, lanes // 2), first, table) for at in (0, lanes // 2))
         low, high = (joined(*each) for each in zip(*halves, strict=True))
         return low, high
     if in_registers and lanes == 32:
-        return _permuted(a, first, table)
-    index = a.operation("lshr", a.function.const(a.type, first)) & ((1 << (len(table) - 1).bit_length()) - 1)
-    if here.vector_bits == 512 and lanes == 16:
+        found = _permuted(a, first, table, 4)
+        return with_halves(found[0], found[1]), with_halves(found[2], found[3])
+    index = _index(a, first, table)
+    if host().vector_bits == 512 and lanes == 16:
         return _gathered(index, table)
     return _one_by_one(index, table)
 
 
-def _permuted(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
-    """Entries as four tables of i16 in registers, of which an instruction selects from 64 by the low six bits of an index."""
+def looked_up_halves(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
+    """The low and the high halves of the 32-bit entries that the bits of i32 from ``first`` on select."""
+    if lanes_of(a.type) == 32 and _in_registers(table):
+        low, high = _permuted(a, first, table, 2)
+        return low, high
+    whole, _ = looked_up(a, first, table)
+    return low_halves(whole), high_halves(whole)
+
+
+def _in_registers(table: tuple[int, ...]) -> bool:
+    return host().has_register_tables and len(table) in (64, 128)
+
+
+def _index(a: Value, first: int, table: tuple[int, ...]) -> Value:
+    return a.operation("lshr", a.function.const(a.type, first)) & ((1 << (len(table) - 1).bit_length()) - 1)
+
+
+def _permuted(a: Value, first: int, table: tuple[int, ...], parts: int) -> list[Value]:
+    """So many halves of entries from tables of i16 in registers: an instruction selects from 64 by the low six bits of an index."""
     code, words, name = a.function, vector("i16", 32), "llvm.x86.avx512.vpermi2var.hi.512"
     code.module.declare(f"@{name}", f"declare {words} @{name}({words}, {words}, {words})")
     if first < 16:
@@ -95,12 +112,12 @@ def _permuted(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Valu
         index = index.operation("lshr", code.const(words, first - 16))
     found = []
     upper = (index & 64).ne(0)
-    for bit in (0, 16, 32, 48):
-        memory = code.constants("i16", [entry >> bit & 0xFFFF for entry in table])
-        parts = [memory.load(words, at) for at in range(0, len(table), 32)]
-        each = [code.call(name, words, parts[i], index, parts[i + 1]) for i in range(0, len(parts), 2)]
+    for part in range(parts):
+        memory = code.constants("i16", [entry >> 16 * part & 0xFFFF for entry in table])
+        rows = [memory.load(words, at) for at in range(0, len(table), 32)]
+        each = [code.call(name, words, rows[i], index, rows[i + 1]) for i in range(0, len(rows), 2)]
         found.append(upper.select(each[1], each[0]) if len(each) > 1 else each[0])
-    return with_halves(found[0], found[1]), with_halves(found[2], found[3])
+    return found
 
 
 def _gathered(index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:

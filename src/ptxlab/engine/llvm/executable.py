@@ -14,6 +14,7 @@ from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
+from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:
     from ptxlab.engine.reference.interpreter import Interpreter
@@ -146,7 +147,8 @@ class Executable:
         if number < 0 or self._nodes.starts[number] != pc:
             raise ValueError(f"execution cannot start at op {pc}")
         numbers = self._nodes.region_of(number)
-        library = load_or_compile(self.program, self._nodes, numbers, self._width)
+        with collection_paused():
+            library = load_or_compile(self.program, self._nodes, numbers, self._width)
         self._libraries.append(library)
         self._table[[self._nodes.starts[n] for n in numbers]] = library.address("region")
         self.compiled += 1

@@ -26,6 +26,11 @@ from ptxlab.native.builder import Function, Value
 
 __all__ = ["Segment", "element_type", "emit_moved_notes", "emit_segment"]
 
+_BLOCK = 200
+"""After so many LLVM instructions a basic block ends: the selection of instructions takes longer for each of a long block. In short
+blocks many values pass from one to the next, in memory.
+"""
+
 
 def element_type(type: str) -> str:
     """The vocabulary's element type for an operand type; 128-bit operands are pairs of i64."""
@@ -44,9 +49,20 @@ def emit_segment(
     for piece, needed, lanes in pieces(program, ops, live, width):
         with code.loop(32 // lanes, entered=True) as index:
             segment = Segment(code, program, lanes, context, frame, index)
-            for op in piece:
+            # A call writes vectors to the stack; AVX-512 has stores with masks, which write them to the frame instead.
+            at_once = width == 16 and lanes == 32
+            last = _last_uses(program, piece) if at_once else {}
+            for place, op in enumerate(piece):
                 segment.emit(op)
+                if at_once:
+                    segment.write_back([register for register in segment.dirty if last[register] <= place], needed)
+                code.divide(_BLOCK)
             segment.flush(needed)
+
+
+def _last_uses(program: Program, ops: list[Op]) -> dict[int, int]:
+    """For each register that ops read or write the place of the last of them."""
+    return {r: place for place, op in enumerate(ops) for r in (*program.reads[op.index], *program.writes[op.index])}
 
 
 def emit_moved_notes(code: Function, program: Program, width: int, context: Value, frame: Value, op: Op) -> None:
@@ -68,6 +84,7 @@ class Segment:
         self.frame = frame
         self.index = index
         self.x = LlvmVocabulary(code, width)
+        self.floats = self.x.vectors["f32"], self.x.vectors["f64"]
         self.bases: dict[int, Value] = {}
         self.values: dict[int, Any] = {}
         self.old: dict[int, Any] = {}
@@ -103,8 +120,8 @@ class Segment:
             self._mask = self.lanes(word.at(self.index * (self.width // 8)))
         return self._mask
 
-    def load_row(self, register: int) -> Any:
-        """A register's row as integers (a pair of them for 128 bits)."""
+    def load_row(self, register: int, kind: str | None = None) -> Any:
+        """A register's row as vectors of ``kind``, or as integers (a pair of them for 128 bits)."""
         info = self.program.registers[register]
         if info.special in CLOCKS:
             return self.clock(register)
@@ -112,16 +129,16 @@ class Segment:
             kind = self.x.vectors["i64" if info.bits == 128 else f"i{16 if 1 < info.bits < 16 else info.bits}"]
             zero = self.code.const(kind, 0)
             return (zero, zero) if info.bits == 128 else zero
-        return self.load(info.offset, info.bits)
+        return self.load(info.offset, info.bits, kind)
 
-    def load(self, offset: int, bits: int) -> Any:
-        """A row of the frame as integers (a pair of them for 128 bits)."""
+    def load(self, offset: int, bits: int, kind: str | None = None) -> Any:
+        """A row of the frame as vectors of ``kind``, or as integers (a pair of them for 128 bits)."""
         if bits == 1:
             return self.lanes(self.row(offset, 1))
         if bits == 128:
             return tuple(self.row(offset + 256 * half, 64).load(self.x.vectors["i64"], align=8) for half in range(2))
         bits = max(bits, 16)
-        return self.row(offset, bits).load(self.x.vectors[f"i{bits}"], align=min(self.width * bits // 8, 64))
+        return self.row(offset, bits).load(kind or self.x.vectors[f"i{bits}"], align=min(self.width * bits // 8, 64))
 
     def store(self, offset: int, bits: int, new: Any, old: Any) -> None:
         """Write a row in the lanes that run."""
@@ -132,7 +149,7 @@ class Segment:
                 self.row(offset + 256 * half, 64).store(self.mask.select(new[half], old[half]))
         else:
             bits = max(bits, 16)
-            made = self.mask.select(new.cast(self.x.vectors[f"i{bits}"]), old)
+            made = self.mask.select(new.cast(old.type), old)
             self.row(offset, bits).store(made, align=min(self.width * bits // 8, 64))
 
     def clock(self, register: int) -> Value:
@@ -141,24 +158,30 @@ class Segment:
         value = self.context.word(Word.CLOCK) >> CLOCKS[info.special]
         return value.to(f"i{info.bits}").splat(self.width)
 
-    def get(self, register: int) -> Any:
-        """What a register holds, in the type it was last made in."""
+    def get(self, register: int, kind: str | None = None) -> Any:
+        """What a register holds, in the type it was last made in; if it is not yet known, its row is read as ``kind``."""
         value = self.values.get(register)
         if value is None:
-            value = self.values[register] = self.old[register] = self.load_row(register)
+            value = self.values[register] = self.old[register] = self.load_row(register, kind)
         return value
 
-    def flush(self, live: frozenset[int] | set[int]) -> None:
-        """Write what is needed later into the frame, in the lanes that run."""
-        for register in self.dirty:
+    def write_back(self, registers: list[int], live: frozenset[int] | set[int]) -> None:
+        """Write registers that are needed later into the frame, in the lanes that run."""
+        for register in registers:
+            del self.dirty[register]
             info = self.program.registers[register]
             if register not in live or info.offset < 0:
                 continue
             new = self.values[register]
             old = self.old.get(register)
             if old is None:
-                old = self.load_row(register)
+                old = self.load_row(register, new.type if isinstance(new, Value) and new.type in self.floats else None)
             self.store(info.offset, info.bits, new, old)
+            self.code.divide(_BLOCK)
+
+    def flush(self, live: frozenset[int] | set[int]) -> None:
+        """Write what is needed later into the frame, in the lanes that run."""
+        self.write_back(list(self.dirty), live)
         if self.program.stepped:
             self.note_writes()
         written = [register for register in self.dirty_shadows if register in live and self.program.registers[register].offset >= 0]
@@ -191,8 +214,8 @@ class Segment:
         bits = type_bits(type)
         element = element_type(type)
         if isinstance(operand, Reg):
-            value = self.get(operand.index)
             have = self.program.registers[operand.index].bits
+            value = self.get(operand.index, self.x.vectors[element] if bits == have in (32, 64) else None)
             if have == 128:
                 return value
             have = max(have, 16) if have > 1 else 1

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, low_halves, with_halves
+from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, looked_up_halves, low_halves, with_halves
 from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
 from ptxlab.native import host
 from ptxlab.native.builder import Constant, Function, Module, Value
@@ -26,6 +26,8 @@ ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i
 """LLVM's names of the element types."""
 
 _ROUND = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+_TOWARD_ZERO = 11
+"""How an instruction of AVX-512 is to round."""
 
 
 def _bits_of(name: str) -> int:
@@ -190,6 +192,17 @@ class LlvmVocabulary:
     def isnan(self, a: Value) -> Value:
         return a.compare("uno", a)
 
+    def reciprocal_toward_zero(self, a: Value) -> Value:
+        one = self.const(1.0, "f32")
+        if host().vector_bits == 512 and self.width > 16:
+            return joined(*(half.reciprocal_toward_zero(each) for half, each in self._in_halves(a)))
+        if host().vector_bits == 512 and self.width == 16:
+            return one.target_intrinsic("x86.avx512.div.ps.512", a.type, f"i32 {_TOWARD_ZERO}", a)
+        rounded = self.fdiv(one, a)
+        rest = self.fma(rounded, self.fneg(a), one)
+        # One less if it has been rounded away from zero: then the rest is negative.
+        return self.bitcast(self.add(self.bitcast(rounded, "i32"), self.ashr(self.bitcast(rest, "i32"), self.const(31, "i32"))), "f32")
+
     def subnormal_or_nan(self, a: Value) -> Value:
         lanes = host().vector_bits // 32
         if lanes == 16 and self.width > lanes:
@@ -238,16 +251,15 @@ class LlvmVocabulary:
             return self.call(_f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
-    def halves(self, function: Callable[..., tuple[Value, Value]], a: Value) -> Value:
-        return with_halves(*function(self, low_halves(a), high_halves(a)))
+    low_half, high_half, with_halves = staticmethod(low_halves), staticmethod(high_halves), staticmethod(with_halves)
+    table, table_halves = staticmethod(looked_up), staticmethod(looked_up_halves)
 
-    def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
-        return looked_up(a, first, table)
-
-    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
+    def rarely(
+        self, some: Callable[..., Value], rare: Callable[..., Value], function: Callable[..., Value], usual: Value, *args: Value
+    ) -> Value:
         code, before = self.code, self.code.block
-        with code.when(condition.cast(f"i{self.width}").ne(0)):
-            chosen = self.select(condition, self.call(function, *args), usual)
+        with code.when(some(self, usual, *args).cast(f"i{self.width}").ne(0)):
+            chosen = self.select(rare(self, usual, *args), self.call(function, *args), usual)
             inside = code.block
         return code.emit(f"phi {usual.type} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{inside} ]", usual.type)
 

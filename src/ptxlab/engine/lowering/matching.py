@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, product
 from typing import Any
 
+from ptxlab._records import dataclass
 from ptxlab.engine.lowering.scope import Table
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, Word, half_distance
-from ptxlab.engine.program import SOURCE_ROW
+from ptxlab.engine.context import NO_SOURCE, Word, byte_source, word_source
+from ptxlab.engine.program import SOURCE_ROW, Chosen, Joined
 from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
-    from ptxlab.engine.program import LoadedWord, NotedHalves
+    from ptxlab.engine.program import LoadedWord, NotedTree
     from ptxlab.engine.reference.warp import Warp
 
 __all__ = [
     "note_cell",
     "note_columns",
-    "note_halves",
+    "note_elements",
     "note_load",
     "note_matrix",
     "note_moves",
@@ -52,43 +52,39 @@ def note_words(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], mask:
         _note_loaded(warp, op, words, mask)
 
 
-def note_halves(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
-    """The same for elements of 16 bits."""
+def note_elements(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], size: int, mask: int) -> None:
+    """The same for elements of fewer bytes."""
     if warp.word(Word.COPIED):
-        places = {lane: [int(data.ctypes.data) + at for at in range(0, len(data), 2)] for lane, data in hosts.items()}
-        halves = {lane: [_half(_noted(warp, place), place >> 1 & 1) for place in found] for lane, found in places.items()}
-        _note_loaded(warp, op, halves, mask)
+        places = {lane: [int(data.ctypes.data) + at for at in range(0, len(data), size)] for lane, data in hosts.items()}
+        noted = {lane: [byte_source(_noted(warp, place), place % 4) for place in found] for lane, found in places.items()}
+        _note_loaded(warp, op, noted, mask)
 
 
 def note_moves(warp: Warp, op: Op, mask: int) -> None:
     """Note what an op has moved to registers with rows of their own."""
     notes = warp.program.loaded.moves.get(op.index, ())
-    made = []
-    for note in notes:
-        source = _moved_word(warp, note.halves)
-        if note.predicate is not None:
-            source = np.where(warp.bits(note.predicate, 1), source, _moved_word(warp, note.others))
-        made.append(source)
-    lanes = np.array([mask >> lane & 1 for lane in range(32)], np.bool_)
-    for note, source in zip(notes, made, strict=True):
-        _row(warp, note.row)[lanes] = source[lanes]
+    made = [[_moved(warp, note.source, note.unit, lane) for lane in range(32)] for note in notes]
+    for note, sources in zip(notes, made, strict=True):
+        row = _row(warp, note.row)
+        for lane in range(32):
+            if mask >> lane & 1:
+                row[lane] = sources[lane]
 
 
-def _moved_word(warp: Warp, halves: NotedHalves) -> NDArray[np.uint64]:
-    """From where a word comes in all lanes, or a half."""
-    found = []
-    for lane in range(32):
-        words = [NO_SOURCE if half.row < 0 else _at(warp, half.row, half.added, lane) for half in halves if half is not None]
-        apart = [_half(word, half.upper and half.row >= 0) for half, word in zip(halves, words, strict=False) if half is not None]
-        if len(apart) < len(halves):
-            found.append(0)
-        elif len(apart) == 1:
-            found.append(apart[0])
-        else:
-            first, second = halves
-            whole = first is not None and not first.upper and second == first._replace(upper=first.row >= 0)
-            found.append(words[0] if whole else _of_halves(*apart))
-    return np.array(found, np.uint64)
+def _moved(warp: Warp, source: NotedTree, unit: int, lane: int) -> int:
+    """From where what is moved comes in a lane."""
+    match source:
+        case None:
+            return 0
+        case Chosen(predicate, a, b):
+            return _moved(warp, a if warp.bits(predicate, 1)[lane] else b, unit, lane)
+        case Joined(a, b):
+            one, other = (_moved(warp, side, unit, lane) for side in (a, b))
+            return other if one == NO_SOURCE else one if other == NO_SOURCE else 0
+    if source.row < 0:
+        return NO_SOURCE
+    word = _at(warp, source.row, source.added, lane)
+    return word if unit == 4 else byte_source(word, source.byte)
 
 
 def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
@@ -101,7 +97,7 @@ def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, ND
         line, within = divmod(lane, 4)
         if not native.transposed:
             return source(register, line, within)
-        return _of_halves(*(_half(source(register, 2 * within + more, line // 2), line % 2) for more in (0, 1)))
+        return word_source([byte_source(source(register, 2 * within + more, line // 2), line % 2 * 2) for more in (0, 1)])
 
     if warp.word(Word.COPIED):
         words = {lane: [loaded(register, lane) for register in range(native.registers)] for lane in range(32) if mask >> lane & 1}
@@ -128,11 +124,28 @@ def _note_loaded(warp: Warp, op: Op, words: Mapping[int, Sequence[int]], mask: i
                 row[lane] = NO_SOURCE
 
 
-def note_store(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
-    """Note from where the words come that lanes store, for each word of shared memory."""
+def note_store(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], size: int) -> None:
+    """Note from where the words come that lanes store, or elements of fewer bytes, for each word of shared memory."""
     for lane, data in hosts.items():
         for number, word in enumerate(warp.program.loaded.stores[op.index]):
-            _note(warp, int(data.ctypes.data) + 4 * number, word, lane)
+            host = int(data.ctypes.data) + size * number
+            if size < 4:
+                _put_element(warp, host, size, _source(warp, word, lane, size))
+            else:
+                _note(warp, host, word, lane)
+
+
+def _put_element(warp: Warp, host: int, size: int, source: int) -> None:
+    """Note from where an element comes that is smaller than a word, beside what is noted of the other bytes of the word."""
+    place = _place(warp, host)
+    if place:
+        held = bytes_at(place, 8).view(np.uint64)
+        every = bytes_at(warp.word(Word.COPIED_BYTES) + 4 * (place - warp.word(Word.COPIED)), 4 * 8).view(np.uint64)
+        if word_source(every.tolist()) != held[0]:
+            every[:] = [byte_source(held.item(), byte) for byte in range(4)]
+        for i in range(size):
+            every[host % 4 + i] = byte_source(source, i)
+        held[0] = word_source(every.tolist())
 
 
 def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
@@ -140,24 +153,8 @@ def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> 
     for number, word in enumerate(warp.program.loaded.stores[op.index]):
         for row in range(8):
             for at in range(4):
-                low, high = (_half(_source(warp, word, 8 * at + row // 2 + more), row % 2) for more in (0, 4))
-                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, _of_halves(low, high))
-
-
-def _half(source: int, upper: int) -> int:
-    """From where the lower or the ``upper`` half of a word comes; `NO_SOURCE` and 0 as they are."""
-    if source <= NO_SOURCE:
-        return source
-    return (source & (1 << HALVES_SHIFT) - 1) + int(half_distance(source)) * upper
-
-
-def _of_halves(low: int, high: int) -> int:
-    """From where a word comes whose halves come from ``low`` and from ``high``; 0 if it cannot be said."""
-    if low == high == NO_SOURCE:
-        return NO_SOURCE
-    apart = (high - low) // 2 - 1
-    known = low > NO_SOURCE and high > NO_SOURCE and -MOST_HALVES <= apart < MOST_HALVES
-    return low + ((apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT) if known else 0
+                halves = [byte_source(_source(warp, word, 8 * at + row // 2 + more), row % 2 * 2) for more in (0, 4)]
+                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, word_source(halves))
 
 
 def note_rows(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
@@ -172,11 +169,16 @@ def _note(warp: Warp, host: int, word: LoadedWord | None, lane: int) -> None:
     _put(warp, host, _source(warp, word, lane))
 
 
-def _source(warp: Warp, word: LoadedWord | None, lane: int) -> int:
-    """From where a lane has loaded a word; 0 if it is computed."""
+def _source(warp: Warp, word: LoadedWord | None, lane: int, size: int = 4) -> int:
+    """From where a lane has loaded a word, or fewer bytes; 0 if it is computed."""
     if word is None:
         return 0
-    return _at(warp, *warp.program.loaded.noted(word), lane)
+    parts = warp.program.loaded.noted(word, size)
+    found = [_at(warp, part.row, part.added, lane) for part in parts]
+    if size == 4:
+        return word_source(found)
+    first, *more = [byte_source(source, part.byte) for source, part in zip(found, parts, strict=True)]
+    return first if all(source == byte_source(first, i + 1) for i, source in enumerate(more)) else 0
 
 
 def _at(warp: Warp, row: int, byte: int, lane: int) -> int:

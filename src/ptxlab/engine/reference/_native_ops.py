@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, Status, Word
+from ptxlab.engine.context import FIRST_CELL, NO_SOURCE, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
@@ -17,7 +17,7 @@ from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.engine.reference._loaded_values import (
     note_cell,
     note_columns,
-    note_halves,
+    note_elements,
     note_load,
     note_matrix,
     note_rows,
@@ -179,9 +179,12 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     step = native.bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, native.write, mask)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
-        note_store(warp, op, hosts)
+        note_store(warp, op, hosts, min(step, 4))
     elif op.index in warp.program.loaded.shared:
-        (note_words if native.bits >= 32 else note_halves)(warp, op, hosts, mask)
+        if native.bits < 32:
+            note_elements(warp, op, hosts, step, mask)
+        else:
+            note_words(warp, op, hosts, mask)
     elif op.index in warp.program.loaded.rows:
         note_load(warp, op, _addresses(warp, op.operands[native.address]), mask)
     for k, item in enumerate(flatten(op.operands[native.value])):
@@ -358,7 +361,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     for start in starts:
         for column in range(start, start + width):
             _refuse(not owned[column], warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
-    note_load(warp, op, addresses, mask)
+    note_load(warp, op, [each + FIRST_CELL for each in addresses], mask)
     words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):

@@ -200,6 +200,11 @@ class NumpyVocabulary:
         return (a.view(sign.dtype) & ~sign).view(a.dtype)
 
     @_quiet
+    @_quiet
+    def reciprocal_toward_zero(self, a: Value) -> Value:
+        exact = np.float64(1) / a  # no quotient of two f32 lies so near to an f32 that f64 would round to it
+        return (exact.view(np.uint64) & np.uint64(0xFFFFFFFFE0000000)).view(np.float64).astype(np.float32)
+
     def subnormal_or_nan(self, a: Value) -> Value:
         size = np.abs(a)
         return np.isnan(a) | (size < np.float32(2.0**-126)) & (size != 0)
@@ -237,17 +242,27 @@ class NumpyVocabulary:
     def f32_to_half(self, a: Value) -> Value:
         return a.astype(np.float16).view(np.uint16)
 
-    def halves(self, function: Callable[..., tuple[Value, Value]], a: Value) -> Value:
-        low, high = function(self, a.astype(np.uint16), (a >> np.uint32(16)).astype(np.uint16))
+    def low_half(self, a: Value) -> Value:
+        return a.astype(np.uint16)
+
+    def high_half(self, a: Value) -> Value:
+        return (a >> np.uint32(16)).astype(np.uint16)
+
+    def with_halves(self, low: Value, high: Value) -> Value:
         return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
-        index = a >> np.uint32(first) & np.uint32((1 << (len(table) - 1).bit_length()) - 1)
-        found = np.array(table, np.uint64)[index]
+        found = np.array(table, np.uint64)[_entry(a, first, table)]
         return found.astype(np.uint32), (found >> np.uint64(32)).astype(np.uint32)
 
-    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
-        return np.where(condition, function(self, *args), usual)
+    def table_halves(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
+        found = np.array(table, np.uint32)[_entry(a, first, table)]
+        return self.low_half(found), self.high_half(found)
+
+    def rarely(
+        self, some: Callable[..., Value], rare: Callable[..., Value], function: Callable[..., Value], usual: Value, *args: Value
+    ) -> Value:
+        return np.where(rare(self, usual, *args), function(self, *args), usual)
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         spread = (np.ascontiguousarray(a).view(_DTYPES[type]) for a in np.broadcast_arrays(*packed))
@@ -255,6 +270,11 @@ class NumpyVocabulary:
 
     def call(self, function: F, *args: Value) -> Any:
         return function(self, *args)
+
+
+def _entry(a: Value, first: int, table: tuple[int, ...]) -> Value:
+    """The number of the entry of a table that the bits from ``first`` on select."""
+    return a >> np.uint32(first) & np.uint32((1 << (len(table) - 1).bit_length()) - 1)
 
 
 def _clamped(a: Value, amount: Value) -> tuple[Value, Value]:

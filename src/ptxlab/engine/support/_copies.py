@@ -51,6 +51,10 @@ def _note(module: Module) -> None:
     context, host, address, size, read = c.parameters
     first = (host.convert("ptrtoint", "i64") - context.word(Word.SHARED)) >> 2
     noted = context.pointer(Word.COPIED).at(first * 8)
+    words = _SIZES[0] >> 2
+    with c.when(read.eq(_SIZES[0]) & size.eq(_SIZES[0])):
+        noted.store(address.splat(words) + (c.lanes("i64", words) << 2), align=8)
+        c.ret()
     with c.loop(size >> 2) as i:
         noted.store((i * 4).ult(read).select(address + i * 4, NO_SOURCE), i)
 

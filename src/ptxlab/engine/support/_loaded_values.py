@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxlab.engine.context import NO_SOURCE, Word
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
-from ptxlab.engine.support.halves import lower_half, of_halves, upper_half
+from ptxlab.engine.support.word_parts import byte_of, half_of, of_parts, part_at
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value
@@ -13,13 +13,17 @@ from ptxlab.native.builder import Module, Value
 __all__ = [
     "emit_cells_stored_from",
     "emit_columns_stored_from",
-    "emit_halves_loaded",
+    "emit_elements_loaded",
+    "emit_elements_stored_from",
     "emit_loaded_from",
     "emit_matrix_loaded",
     "emit_rows_stored_from",
     "emit_stored_from",
     "emit_words_loaded",
 ]
+
+_BYTES = 4
+"""Of a word."""
 
 
 def emit_loaded_from(module: Module, source: str) -> None:
@@ -53,17 +57,16 @@ def emit_words_loaded(module: Module) -> None:
     c.ret()
 
 
-def emit_halves_loaded(module: Module) -> None:
-    """Emit ``halvesloaded``: the same for elements of 16 bits, with a row for each."""
+def emit_elements_loaded(module: Module, size: int) -> None:
+    """Emit ``elementsloaded_SIZE``: the same for elements of fewer bytes, with a row for each."""
     _define_noted(module)
     c, (context, mask, skipped, hosts, count, rows) = module.define(
-        "void halvesloaded(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+        f"void elementsloaded_{size}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
     )
     with c.when(context.word(Word.COPIED).ne(0)):
         with c.each_bit(mask) as lane, c.loop(count.to("i64")) as i:
-            host = hosts.load("i64", lane) + (i << 1)
-            source = _held(context, c.call("noted", "ptr", context, host), 0)
-            rows.at(i * SOURCE_ROW).store(_half(source, (host >> 1) & 1), lane)
+            host = hosts.load("i64", lane) + i * size
+            rows.at(i * SOURCE_ROW).store(byte_of(_held(context, c.call("noted", "ptr", context, host), 0), host), lane)
         _note_zeros(skipped, count, rows)
     c.ret()
 
@@ -87,7 +90,7 @@ def emit_matrix_loaded(module: Module, transposed: bool) -> None:
             line, within = lane >> 2, lane & 3
             if transposed:
                 word, upper = line >> 1, line & 1
-                found = of_halves(_half(source(i, within << 1, word), upper), _half(source(i, (within << 1) + 1, word), upper))
+                found = of_parts([half_of(source(i, (within << 1) + more, word), upper) for more in (0, 1)])
             else:
                 found = source(i, line, within)
             rows.at(i * SOURCE_ROW).store(found, lane)
@@ -102,65 +105,96 @@ def _note_zeros(skipped: Value, count: Value, rows: Value) -> None:
         rows.at(i * SOURCE_ROW).store(c.const("i64", NO_SOURCE), lane)
 
 
-def emit_stored_from(module: Module) -> None:
-    """Emit ``storedfrom``: note from where the words come that lanes store.
+def emit_stored_from(module: Module, parts: int) -> None:
+    """Emit ``storedfrom_PARTS``: note from where the words come that lanes store.
 
-    The table has two numbers for each word: the frame offset of the row of its load, -1 for none, and the byte in what that has loaded.
+    The table has three numbers for each part of a word: those of a `ptxlab.engine.program.NotedPart`, or a row of -1 where none is known.
     """
     _define_noted(module)
     c, (context, mask, hosts, frame, count, table) = module.define(
-        "void storedfrom(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
+        f"void storedfrom_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
     with c.when(context.word(Word.COPIED).ne(0)), c.each_bit(mask) as lane:
         place = c.call("noted", "ptr", context, hosts.load("i64", lane))
         with c.when(place.ne(0)), c.loop(count.to("i64")) as i:
-            place.store(_source(frame, table, i, lane), i)
+            place.store(_source(frame, table, i, lane, parts), i)
     c.ret()
 
 
-def emit_rows_stored_from(module: Module) -> None:
-    """Emit ``rowsstoredfrom``: note from where the words come that stmatrix stores, with a table as in ``storedfrom``, of registers.
+def emit_elements_stored_from(module: Module, size: int, parts: int) -> None:
+    """Emit ``elementsstoredfrom_SIZE_PARTS``: the same for elements of fewer bytes.
+
+    The other bytes of the word are where they have been noted, if nothing else has been noted of the word since then.
+    """
+    _define_noted(module)
+    c, (context, mask, hosts, frame, count, table) = module.define(
+        f"void elementsstoredfrom_{size}_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
+    )
+    copied, every = context.word(Word.COPIED), context.pointer(Word.COPIED_BYTES)
+    with c.when(copied.ne(0)), c.each_bit(mask) as lane, c.loop(count.to("i64")) as i:
+        host = hosts.load("i64", lane) + i * size
+        place = c.call("noted", "ptr", context, host)
+        with c.when(place.ne(0)):
+            noted = every.at((place.convert("ptrtoint", "i64") - copied) << 2)
+            word, held = place.load("i64", 0), [noted.load("i64", k) for k in range(_BYTES)]
+            current = word.eq(of_parts(held))
+            new = [_part(frame, table, i * parts + k, lane) for k in range(parts)]
+            first = host & (_BYTES - 1)
+            made = []
+            for k in range(_BYTES):
+                byte = current.select(held[k], part_at(word, k, 1))
+                for n in range(min(size, k + 1)):
+                    source = new[n] if parts == size else part_at(new[0], n, 1)
+                    byte = first.eq(k - n).select(source, byte)
+                noted.store(byte, k)
+                made.append(byte)
+            place.store(of_parts(made), 0)
+    c.ret()
+
+
+def emit_rows_stored_from(module: Module, parts: int) -> None:
+    """Emit ``rowsstoredfrom_PARTS``: note from where the words come that stmatrix stores, with a table as in ``storedfrom``, of registers.
 
     ``hosts`` has the rows, eight for each register; a lane has a word of one of them.
     """
     _define_noted(module)
     c, (context, mask, hosts, frame, count, table) = module.define(
-        "void rowsstoredfrom(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
+        f"void rowsstoredfrom_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
     with c.when(context.word(Word.COPIED).ne(0)), c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
         host = hosts.load("i64", i * 8 + (lane >> 2)) + ((lane & 3) << 2)
         place = c.call("noted", "ptr", context, host)
         with c.when(place.ne(0)):
-            place.store(_source(frame, table, i, lane), 0)
+            place.store(_source(frame, table, i, lane, parts), 0)
     c.ret()
 
 
-def emit_columns_stored_from(module: Module) -> None:
-    """Emit ``columnsstoredfrom``: the same for a transposed stmatrix.
+def emit_columns_stored_from(module: Module, parts: int) -> None:
+    """Emit ``columnsstoredfrom_PARTS``: the same for a transposed stmatrix.
 
     A lane has two elements of a column in a register; those of a word are the upper or the lower halves of registers of two lanes.
     """
     _define_noted(module)
     c, (context, mask, hosts, frame, count, table) = module.define(
-        "void columnsstoredfrom(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
+        f"void columnsstoredfrom_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
     with c.when(context.word(Word.COPIED).ne(0)), c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
         row, word = lane >> 2, lane & 3
         place = c.call("noted", "ptr", context, hosts.load("i64", i * 8 + row) + (word << 2))
         with c.when(place.ne(0)):
             first = (word << 3) + (row >> 1)
-            low, high = (_half(_source(frame, table, i, each), row & 1) for each in (first, first + 4))
-            place.store(of_halves(low, high), 0)
+            halves = [half_of(_source(frame, table, i, each, parts), row & 1) for each in (first, first + 4)]
+            place.store(of_parts(halves), 0)
     c.ret()
 
 
-def emit_cells_stored_from(module: Module, shape: str, pack: bool) -> None:
-    """Emit ``cellsstoredfrom_SHAPE``: note from where the words come that tcgen05.st stores, with a table as in ``storedfrom``.
+def emit_cells_stored_from(module: Module, parts: int, shape: str, pack: bool) -> None:
+    """Emit ``cellsstoredfrom_PARTS_SHAPE``: note from where the words come that tcgen05.st stores, with a table as in ``storedfrom``.
 
     The address in tensor memory is as in `ptxlab.engine.support._tensor_memory.emit_tensor`. Halves in columns of their own are not known.
     """
     c, (context, mask, addresses, offset, split, frame, count, table) = module.define(
-        f"void cellsstoredfrom_{shape}{'_pack' if pack else ''}"
+        f"void cellsstoredfrom_{parts}_{shape}{'_pack' if pack else ''}"
         "(ptr context, i32 mask, ptr addresses, i32 offset, i32 split, ptr frame, i32 count, ptr table)"
     )
     with c.when(context.word(Word.TENSOR_SOURCES).ne(0) & mask.ne(0)):
@@ -175,7 +209,7 @@ def emit_cells_stored_from(module: Module, shape: str, pack: bool) -> None:
             if "H" in layout.symbols:
                 at = at + layout.coefficients("H")(t, r) * split.to("i64")
             for part in range(1 + pack):
-                cells.store(c.const("i64", 0) if pack else _source(frame, table, r, t), ((at + part) << 7) + lane)
+                cells.store(c.const("i64", 0) if pack else _source(frame, table, r, t, parts), ((at + part) << 7) + lane)
     c.ret()
 
 
@@ -185,18 +219,25 @@ def _held(context: Value, place: Value, number: Value | int) -> Value:
     return known.select(known.select(place, context).load("i64", number), 0)
 
 
-def _half(source: Value, upper: Value) -> Value:
-    """From where the lower or the upper half of a word comes, as a bit says."""
-    return upper.ne(0).select(upper_half(source), lower_half(source))
-
-
-def _source(frame: Value, table: Value, number: Value, lane: Value) -> Value:
+def _source(frame: Value, table: Value, number: Value, lane: Value, parts: int) -> Value:
     """From where a lane has loaded the word that a number of the table stands for."""
-    row = table.load("i32", number * 2)
+    if parts == 1:
+        return _noted_part(frame, table, number, lane)
+    return of_parts([_part(frame, table, number * parts + i, lane) for i in range(parts)])
+
+
+def _part(frame: Value, table: Value, number: Value, lane: Value) -> Value:
+    """From where a lane has loaded the part of a word that a number of the table stands for."""
+    return byte_of(_noted_part(frame, table, number, lane), table.load("i32", number * 3 + 2).to("i64"))
+
+
+def _noted_part(frame: Value, table: Value, number: Value, lane: Value) -> Value:
+    """What is noted of the word in which a part begins."""
+    row = table.load("i32", number * 3)
     known = row.ne(-1)
     address = frame.at(known.select(row, 0).to("i64")).load("i64", lane)
-    byte = table.load("i32", number * 2 + 1).to("i64")
-    return known.select(address.ugt(NO_SOURCE).select(address + byte, address), 0)
+    added = table.load("i32", number * 3 + 1).to("i64")
+    return known.select(address.ugt(NO_SOURCE).select(address + added, address), 0)
 
 
 def _define_noted(module: Module) -> None:

@@ -15,7 +15,8 @@ from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
 from ptxlab.engine.support._loaded_values import (
     emit_cells_stored_from,
     emit_columns_stored_from,
-    emit_halves_loaded,
+    emit_elements_loaded,
+    emit_elements_stored_from,
     emit_loaded_from,
     emit_matrix_loaded,
     emit_rows_stored_from,
@@ -51,7 +52,8 @@ def address_of(name: str) -> int:
 
 @cache
 def _optimised(name: str) -> int:
-    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, symbols=SYMBOLS).address(name)
+    light = name.split("_")[0] in _OPTIMISED
+    return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, light=light, symbols=SYMBOLS).address(name)
 
 
 def _request(name: str) -> tuple[str, str]:
@@ -84,14 +86,15 @@ _EMIT: dict[str, Emit] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), lambda module, name, rest: emit_matrix(module, name)),
     **dict.fromkeys(("copy", "drain"), lambda module, name, rest: emit_copies(module, rest[-1] if rest else "")),
     "loadedfrom": lambda module, name, rest: emit_loaded_from(module, rest[0]),
-    "halvesloaded": lambda module, name, rest: emit_halves_loaded(module),
+    "elementsloaded": lambda module, name, rest: emit_elements_loaded(module, int(rest[0])),
     "wordsloaded": lambda module, name, rest: emit_words_loaded(module),
     "rowsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=False),
     "columnsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=True),
-    "cellsstoredfrom": lambda module, name, rest: emit_cells_stored_from(module, rest[0], pack=rest[-1] == "pack"),
-    "storedfrom": lambda module, name, rest: emit_stored_from(module),
-    "rowsstoredfrom": lambda module, name, rest: emit_rows_stored_from(module),
-    "columnsstoredfrom": lambda module, name, rest: emit_columns_stored_from(module),
+    "cellsstoredfrom": lambda module, name, rest: emit_cells_stored_from(module, int(rest[0]), rest[1], pack=rest[-1] == "pack"),
+    "storedfrom": lambda module, name, rest: emit_stored_from(module, int(rest[0])),
+    "elementsstoredfrom": lambda module, name, rest: emit_elements_stored_from(module, *map(int, rest)),
+    "rowsstoredfrom": lambda module, name, rest: emit_rows_stored_from(module, int(rest[0])),
+    "columnsstoredfrom": lambda module, name, rest: emit_columns_stored_from(module, int(rest[0])),
     "markranges": lambda module, name, rest: emit_mark_ranges(module),
     "record": lambda module, name, rest: emit_record(module),
     "mirrors": lambda module, name, rest: emit_mirrors(module),

@@ -12,6 +12,8 @@ the most additions of those that it added to, once several agents had added ther
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ptxlab.engine.context import Word
 from ptxlab.native.builder import Function, Module, Value
 
@@ -52,10 +54,8 @@ def emit_save(module: Module) -> None:
     saved = context.pointer(Word.EVENT_SAVED)
     with c.each_bit(mask) as lane:
         host, place = hosts.load("ptr", lane), saved.at(lane * _WIDEST)
-        with c.when(size.eq(4)):
-            place.store(host.load("i32", align=1), align=1)
-        with c.when(size.ne(4)), c.loop(size.to("i64")) as i:
-            place.at(i).store(host.load("i8", i), align=1)
+        for type, at in _parts(c, size.to("i64")):
+            place.at(at).store(host.at(at).load(type, align=1), align=1)
 
 
 def emit_unchanged(module: Module) -> None:
@@ -65,13 +65,22 @@ def emit_unchanged(module: Module) -> None:
     same = c.variable("i32", mask)
     with c.each_bit(mask) as lane:
         host, place = hosts.load("ptr", lane), saved.at(lane * _WIDEST)
-        differs = c.variable("i8", 0)
-        with c.loop(size.to("i64")) as i:
-            change = host.load("i8", i) ^ place.load("i8", i)
-            differs.set(differs.get() | change)
+        differs = c.variable("i64", 0)
+        for type, at in _parts(c, size.to("i64")):
+            change = host.at(at).load(type, align=1) ^ place.at(at).load(type, align=1)
+            differs.set(differs.get() | change.to("i64"))
         with c.when(differs.get().ne(0)):
             same.set(same.get() & ~(c.const("i32", 1) << lane.to("i32")))
     c.ret(same.get())
+
+
+def _parts(c: Function, size: Value) -> Iterator[tuple[str, Value]]:
+    """Emit code for each part of ``size`` bytes: words of 64 bits, then one of each narrower type; yields the type and the first byte."""
+    with c.loop(size >> 3) as i:
+        yield "i64", i << 3
+    for bytes_ in (4, 2, 1):
+        with c.when((size & bytes_).ne(0)):
+            yield f"i{8 * bytes_}", size & -2 * bytes_
 
 
 def emit_record(module: Module) -> None:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import ctypes
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
-from types import SimpleNamespace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ptxlab import cuda
 from ptxlab.cuda.building import build
 from ptxlab.cuda.calls import host_call, launching
+from ptxlab.cuda.libraries import CUTE
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import _bindings_runtime
-from ptxlab.interop._host_memory import reached_memory, registered
-from ptxlab.interop.cute._arguments import example, is_tensor, passed
-from ptxlab.interop.cute._kept import LIBRARY, kept_folder
+from ptxlab.interop._host_memory import HostArray, placed, registered_arguments
+from ptxlab.interop.cute._arguments import example, passed, surround_calls
 from ptxlab.interop.optional_packages import after_import, missing
-from ptxlab.interop.session import replace_attribute
+from ptxlab.interop.session import FOR_GOOD, replace_attribute
 from ptxlab.machine import Device, LaunchError, Module, Result, loads
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.observe.observer import tracing
 
-__all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass"]
+__all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass", "kept_folder"]
 
 
 def cutlass() -> Any:
@@ -39,6 +40,14 @@ def cutlass() -> Any:
     return import_module("cutlass")
 
 
+@cache
+def kept_folder() -> Path:
+    """The folder of this process in which CuTe DSL keeps PTX beside machine code, and the driver finds it."""
+    folder = Path(FOR_GOOD.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
+    cuda.install().bridge.store.folders.append(folder)
+    return folder
+
+
 @contextmanager
 def compiling_for(target: str) -> Iterator[None]:
     """Make CuTe DSL compile for ``target``, keep PTX for the driver, and call the driver, in a ``with`` statement."""
@@ -49,9 +58,9 @@ def compiling_for(target: str) -> Iterator[None]:
     dsl = cutlass().cutlass_dsl.CuTeDSL._get_dsl()
     kept = {"keep_ptx": True, "keep_cubin": True, "dump_dir": str(kept_folder()), "no_cache": True}
     with ExitStack() as stack:
-        for name, value in {**kept, "arch": target, "lineinfo": True, "shared_libs": str(build(LIBRARY))}.items():
+        for name, value in {**kept, "arch": target, "lineinfo": True, "shared_libs": str(build(CUTE))}.items():
             replace_attribute(stack, dsl.envar, name, value)
-        replace_attribute(stack, dsl.compiler_provider, "execution_engine", SimpleNamespace(ExecutionEngine=_engine))
+        replace_attribute(stack, dsl.compiler_provider, "jit", partial(_check_and_jit, dsl.compiler_provider.jit))
         try:
             yield
         except Exception as error:
@@ -66,17 +75,17 @@ def _refusal(error: BaseException) -> BaseException:
     return cause or error
 
 
-def _engine(module: Any, *arguments: Any, **options: Any) -> Any:
-    """CuTe DSL's engine for host code, which may call the CUDA functions of `LIBRARY`."""
+def _check_and_jit(jit: Callable[..., Any], module: Any, *arguments: Any, **options: Any) -> Any:
+    """Compile host code as CuTe DSL does, if it calls no CUDA functions but those of `CUTE`."""
     functions = [op for op in module.body.operations if op.operation.name == "llvm.func" and not len(op.regions[0].blocks)]
     check_functions(name for op in functions if (name := str(op.attributes["sym_name"].value)).startswith("_cu"))
-    return import_module("cutlass._mlir.execution_engine").ExecutionEngine(module, *arguments, **options)
+    return jit(module, *arguments, **options)
 
 
 def check_functions(names: Iterable[str]) -> None:
-    """Refuse host code that calls CUDA functions which `LIBRARY` does not have (I105)."""
+    """Refuse host code that calls CUDA functions which `CUTE` does not have (I105)."""
     cuda.install()
-    library = ctypes.CDLL(str(build(LIBRARY)))
+    library = ctypes.CDLL(str(build(CUTE)))
     for name in names:
         if not hasattr(library, name):
             what = f"the host function calls {name.lstrip('_')}, which ptxlab does not have"
@@ -129,17 +138,25 @@ class Compiled:
         driver.adopt(target)
         results: list[Result] = []
         run = launching(options, lambda _kernel, _shape, result: results.append(result))
-        taken, memory, arrays = passed(self._named(args), target)
+        taken, arrays = passed(self._named(args), target)
         for name, value in taken.items():
             self._check_form(name, value)
+        given = [(place.name, HostArray(place.host)) for place in arrays if place.host is not None]
+
+        def surround(memory: list[tuple[str, Any]]) -> AbstractContextManager[None]:
+            arrays.extend(placed(memory))
+            return registered_arguments(driver, [*given, *memory])
+
         try:
-            with host_call(driver, target, run), registered(driver, reached_memory(memory)):
+            with host_call(driver, target, run), ExitStack() as stack:
+                surround_calls(stack, surround)
                 self.function(*taken.values())
         except PtxlabError:
             if not results or results[-1].ok:
                 raise
         except Exception as error:
-            raise refuse("I106", f"the host function ended with {type(error).__name__}: {_message(error)}") from error
+            message = str(getattr(error, "message", error)).partition("\n")[0].strip() or "no message"
+            raise refuse("I106", f"the host function ended with {type(error).__name__}: {message}") from error
         result = Result.of_several(results)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=tuple(arrays))
@@ -155,11 +172,13 @@ class Compiled:
 
     def _check_form(self, name: str, value: Any) -> None:
         """Refuse a tensor that does not have the type and layout that the machine code was compiled for."""
+        from cutlass.cute import Tensor
+
         was: Any = self._examples.get(name)
         fix = ""
-        if not is_tensor(was):
+        if not isinstance(was, Tensor):
             return
-        if not is_tensor(value):
+        if not isinstance(value, Tensor):
             wanted, given = "a tensor", "None" if value is None else f"a value of type {type(value).__name__}"
         elif type(was) is type(value) and was.__cache_key__ != value.__cache_key__:
             wanted, given = _form(was), _form(value)
@@ -167,13 +186,6 @@ class Compiled:
         else:
             return
         raise refuse("I104", f"argument {name}: the host function was compiled for {wanted}, this is {given}", fix=fix)
-
-
-def _message(error: BaseException) -> str:
-    """Return the first sentence of an error of CuTe DSL, without colours, title and stack."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    return re.sub(r"^error\[\w+\]: ", "", lines[0]) if lines else "no message"
 
 
 def _form(tensor: Any) -> str:

@@ -3,63 +3,40 @@
 from __future__ import annotations
 
 import os
-from ctypes import c_void_p
 from types import SimpleNamespace
-from typing import Any, ClassVar
-from unittest.mock import patch
+from typing import Any
 
 from triton.backends.nvidia import driver
 
-from ptxlab import cuda
-from ptxlab.interop._host_memory import HostArray, call_in_session
+from ptxlab.interop._host_memory import call_in_session
 from ptxlab.interop._torch_cuda import FUNCTIONS, product
 from ptxlab.interop.session import require_triton
 from ptxlab.interop.torch import has_cuda_tensors
-from ptxlab.interop.triton.ptxas import driver_settings
 from ptxlab.machine.launch.options import refuse
 
-__all__ = ["LoadedModule", "PtxlabDriver"]
+__all__ = ["PtxlabDriver"]
 
 
-class LoadedModule(int):
-    """The handle of a module of the virtual driver."""
-
-    ended: ClassVar[list[LoadedModule]] = []
-    """Those of kernels that are gone, which may be anywhere in the program; they are unloaded when the next kernel is loaded."""
-
-
-class Utils:
+def _utils() -> SimpleNamespace:
     """Triton's functions over the driver; those that ask for a device ask that of the current session."""
+    own = driver.CudaUtils()
 
-    def __init__(self) -> None:
-        self._own = driver.CudaUtils()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        """Call a function whose last argument is a device."""
-        with call_in_session([]):
-            return getattr(self._own, name)(*arguments, 0)
-
-    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """Module, kernel, registers per thread, spilled registers, threads per CTA at most."""
+    def load_binary(name: str, binary: bytes, shared: int, device: int) -> Any:
         if binary.startswith(b"\x7fELF"):
             raise refuse(
                 "I304",
                 f"kernel {name} was compiled to machine code before ptxlab was switched on",
                 fix="compile it under `ptxlab exec`, or inside `with ptxlab.interop.triton.device(...)`",
             )
-        while LoadedModule.ended:
-            cuda.install().library.cuModuleUnload(c_void_p(LoadedModule.ended.pop()))
-        module, *rest = self._ask("load_binary", name, binary, shared)
-        return LoadedModule(module), *rest
+        with call_in_session([]):
+            return own.load_binary(name, binary, shared, 0)
 
-    def get_device_properties(self, device: Any = None) -> Any:
-        return self._ask("get_device_properties")
+    def get_device_properties(device: Any = None) -> Any:
+        with call_in_session([]):
+            return own.get_device_properties(0)
 
-    def set_printf_fifo_size(self, size: int) -> None:
-        """Printed text is not limited."""
+    changed = {"load_binary": load_binary, "get_device_properties": get_device_properties}
+    return SimpleNamespace(**vars(own) | changed | {"set_printf_fifo_size": lambda size: None})  # printed text is not limited
 
 
 class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
@@ -70,14 +47,13 @@ class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
 
     def __init__(self) -> None:
         require_triton()
-        from ptxlab.interop.triton import runtime
+        from ptxlab.interop.triton.launches import install
 
         product()
-        cuda.install()
-        with patch.dict(os.environ, driver_settings()):
-            self.utils = Utils()
-        self.launcher_cls = driver.CudaLauncher
-        runtime.install()
+        install()
+        self.utils, self.launcher_cls = _utils(), driver.CudaLauncher
+        self.get_device_capability, self.set_current_device = FUNCTIONS["get_device_capability"], FUNCTIONS["set_device"]
+        self.get_current_stream = lambda device: 0
 
     @staticmethod
     def is_active() -> bool:
@@ -85,17 +61,8 @@ class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
 
     def get_current_device(self) -> int:
         """A number for each target, because Triton keeps compiled kernels by device."""
-        major, minor = self.get_device_capability()
+        major, minor = product().capability
         return 10 * major + minor
-
-    def set_current_device(self, device: Any) -> None:
-        pass
-
-    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        return product().capability
-
-    def get_current_stream(self, device: Any = None) -> int:
-        return 0
 
     def get_active_torch_device(self) -> Any:
         import torch
@@ -103,9 +70,4 @@ class PtxlabDriver(driver.CudaDriver):  # type: ignore[misc]
         return torch.device("cuda", torch.cuda.current_device()) if has_cuda_tensors() else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        import torch
-
-        return torch.cuda if has_cuda_tensors() else SimpleNamespace(**FUNCTIONS)
-
-    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
-        return HostArray.zeros(size)
+        return super().get_device_interface() if has_cuda_tensors() else SimpleNamespace(**FUNCTIONS)

@@ -1,56 +1,69 @@
-"""Programs that import Triton: its own NVIDIA back end, from 3.5 on, calls the driver of the process, and hands it PTX."""
+"""Programs that import Triton: its own NVIDIA back end, from 3.5 on, calls the driver of the process, and hands it PTX.
+
+Triton names two settings for the assembler that it calls, ``TRITON_PTXAS_PATH`` and ``TRITON_PTXAS_BLACKWELL_PATH``. They get a program
+that gives its input as output.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+import shlex
 from functools import cache, partial
-from typing import Any
+from pathlib import Path
 
 from ptxlab import cuda
-from ptxlab.interop._host_memory import HostArray, HostMemory, described_tensor, memory_of, merged, named_tensor, placed, registered
-from ptxlab.interop.optional_packages import after_import
-from ptxlab.interop.session import FOR_GOOD, current
-from ptxlab.interop.triton.ptxas import process_settings
+from ptxlab.cuda.building import DRIVER, build, link
+from ptxlab.interop.optional_packages import after_import, package_folders
+from ptxlab.interop.session import FOR_GOOD
+from ptxlab.native import cache_folder, made_once
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "settings"]
+
+_ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
+"""By the setting: the assembler of Triton's package. It answers which version of PTX Triton may write."""
+
+_PROGRAM = """#!/bin/sh
+# In place of ptxas: the output is the input, PTX. The last line for --version keeps what Triton caches apart from machine code.
+while [ $# -gt 0 ]; do
+    case $1 in
+    --version)
+        {assemblers}/"${{0##*/}}" --version 2>/dev/null || echo 'Cuda compilation tools, release 12.8, V12.8.93'
+        exec echo 'ptxlab: the output is PTX'
+        ;;
+    -o) output=$2 ;;
+    *.ptx) input=$1 ;;
+    esac
+    shift
+done
+exec cp -- "$input" "$output"
+"""
+
+
+def settings() -> dict[str, str]:
+    """Return the variables that make Triton hand PTX to the driver, and find its library, for the linker too."""
+    folders = (str(folder / "backends" / "nvidia" / "bin") for folder in package_folders("triton"))
+    text = _PROGRAM.format(assemblers=shlex.quote(next(folders, "")))
+    place = cache_folder("triton") / hashlib.sha256(f"{text}{build(DRIVER)}".encode()).hexdigest()[:16]
+    programs = {name: str(made_once(place / assembler, partial(_write, text))) for name, assembler in _ASSEMBLERS.items()}
+    link(DRIVER, place, "libcuda.so")
+    return {**programs, "TRITON_LIBCUDA_PATH": str(place)}
+
+
+def _write(text: str, program: Path) -> None:
+    program.write_text(text)
+    program.chmod(0o755)
 
 
 @cache
 def prepare() -> None:
-    """Install the driver, and set the variables of Triton, which a program is about to import."""
-    driver = cuda.install()
-    os.environ.update(process_settings())
-    after_import("triton", partial(_change, driver))
+    """Install the driver, and set the variables of Triton, which a program is about to import; it has a cache of its own for PTX, too."""
+    cuda.install()
+    os.environ.update(settings() | {"TRITON_CACHE_DIR": str(cache_folder("triton") / "cache")})
+    after_import("triton", _change)
 
 
-def _change(driver: cuda.Driver) -> None:
-    from ptxlab.interop.triton._launches import change
+def _change() -> None:
+    from ptxlab.interop.triton.launches import change, queue
 
-    change(FOR_GOOD, partial(_queue, driver))
-
-
-def _queue(driver: cuda.Driver, named: list[tuple[str, Any]], launch: Callable[[], None]) -> None:
-    """Launch a kernel; memory of the host that the arguments are in is the device's until the kernel has ended."""
-    memory = [found for name, value in named if (found := _host_memory(driver, name, described_tensor(value))) is not None]
-    session = current()
-    with session.with_arrays(placed(named)), registered(driver, merged(memory)):
-        launch()
-        if session.arrays:
-            driver.synchronize()
-
-
-def _host_memory(driver: cuda.Driver, name: str, value: Any) -> HostMemory | None:
-    """The host memory of an argument; that of a tensor on the device is called by the name of the argument instead."""
-    if isinstance(value, HostArray):
-        return memory_of(value, name)
-    if not hasattr(value, "untyped_storage"):
-        return None
-    if value.device.type != "cuda":
-        return memory_of(value, name)
-    driver.bridge.memory.update()
-    allocation = driver.bridge.memory.containing(value.data_ptr())
-    if allocation is not None and allocation.base == value.untyped_storage().data_ptr():
-        found = named_tensor(value, name)
-        allocation.name, allocation.arrays = found.name, found.arrays
-    return None
+    change(FOR_GOOD, queue)

@@ -19,7 +19,7 @@ from ptxlab.isa.bulk._map_cache import TileMap, array_of
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8, Staged
 from ptxlab.isa.bulk._tiled import Box, Pixels, Region
-from ptxlab.isa.tiles import CopiedTile
+from ptxlab.isa.tiles import CHUNK, CopiedTile
 from ptxlab.native import address_of, mover
 
 __all__ = ["PreparedTmaCopy"]
@@ -28,12 +28,20 @@ __all__ = ["PreparedTmaCopy"]
 @lru_cache(maxsize=256)
 def _chunks_outside(box: Box) -> NDArray[np.int64]:
     """The position in global memory of each chunk of a box that is wholly inside the tensor, in chunks from its first byte."""
+    order = _places_outside(box, box.chunk) // box.chunk
+    order.setflags(write=False)
+    return order
+
+
+@lru_cache(maxsize=256)
+def _places_outside(box: Box, size: int) -> NDArray[np.int64]:
+    """The same for pieces of so many bytes of a row, in bytes."""
     offsets = np.zeros(1, np.int64)
     for count, pitch, step in zip(box.counts[:0:-1], box.pitches[::-1], box.steps[:0:-1], strict=True):
         offsets = (offsets[:, None] + np.arange(count) * (pitch * step)).reshape(-1)
-    order = (offsets[:, None] + np.arange(0, box.packed, box.chunk)).reshape(-1) // box.chunk
-    order.setflags(write=False)
-    return order
+    places: NDArray[np.int64] = (offsets[:, None] + np.arange(0, box.packed, size)).reshape(-1)
+    places.setflags(write=False)
+    return places
 
 
 class PreparedTmaCopy:
@@ -50,7 +58,7 @@ class PreparedTmaCopy:
     inside, part : the part of the box that is inside the tensor, and the part that is copied
     """
 
-    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "coordinates", "inside", "memory", "part", "raw", "tile")
+    __slots__ = ("_chunks", "_count", "_expands", "_outside", "_whole", "box", "coordinates", "inside", "memory", "part", "raw", "tile")
 
     def __init__(
         self, raw: bytes, tile: TileMap, coordinates: tuple[int, ...], inside: Region | Pixels, part: Region | Pixels, memory: U8
@@ -61,8 +69,9 @@ class PreparedTmaCopy:
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
         self._outside: tuple[context.MemoryAccess, ...] = ()
-        chunks = not box.padded and not box.rounds and box.packed % box.chunk == 0
-        if isinstance(box, Box) and part.whole and chunks and len(memory) >= part.size:
+        whole = isinstance(box, Box) and part.whole and len(memory) >= part.size
+        self._expands = whole and bool(box.padded)
+        if isinstance(box, Box) and whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
             self._chunks = _chunks_outside(box)
             self._whole = address_of(memory), address_of(self._chunks)
 
@@ -85,10 +94,12 @@ class PreparedTmaCopy:
         array = array_of(self.tile.box, self.tile.element, True)
         if array is not None:
             contents = partial(self.box.load, self.memory, self.part)
-            places = None if self._whole is None else self._chunks
+            data = self.box.padded or CHUNK
+            places = _places_outside(self.box, data) if isinstance(self.box, Box) and (self._whole is not None or self._expands) else None
+            start = self.part.address
             for cta, offset, _ in targets:
                 order = self.box.order(offset)
-                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, order, contents, self.part.address, places)
+                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, order, contents, start, places, data)
 
     def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
         """Do to undefined bits what `deliver` does to the data."""

@@ -7,13 +7,13 @@ In tiled mode the part inside the tensor is copied between a strided view of glo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa.bulk._staging import NOTHING, U8, Staged
 from ptxlab.layout import im2col_walk
 

@@ -3,7 +3,8 @@
 It takes a row of a table for the interval of the operand, ``value + slope * rest + curvature * square``, where ``rest`` are the 17 bits
 below those that select the interval and ``square`` is a truncated square of them, and truncates the sum to a significand. All of it is
 integer arithmetic of at most 46 bits. `excess` does it in 32 bits, for functions whose results have one exponent for all intervals;
-`interpolated` does it in f64, which holds such integers exactly.
+`interpolated` does it in f64, which holds such integers exactly. `with_last_bit` does it in 16 bits, for a function whose result is the
+exact one truncated, which the processor computes, or the next number.
 """
 
 from __future__ import annotations
@@ -14,7 +15,21 @@ from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.scalar.approximation_tables import Rows
 from ptxlab.isa.scalar.float_helpers import NAN32
 
-__all__ = ["Binade", "Binades", "binade", "binades", "excess", "interpolated", "masked", "scaled", "settled", "subnormal"]
+__all__ = [
+    "Binade",
+    "Binades",
+    "LastBits",
+    "binade",
+    "binades",
+    "excess",
+    "interpolated",
+    "last_bits",
+    "masked",
+    "scaled",
+    "settled",
+    "subnormal",
+    "with_last_bit",
+]
 
 
 @dataclass(frozen=True)
@@ -24,18 +39,14 @@ class Binade:
     entries: tuple[int, ...]
     scale: int
     offset: int
-    even: bool
 
 
-def binade(
-    coefficients: Rows, scale: int, offset: int, linear: int, curvature: int, more: int = 0, odd: bool = False, even: bool = False
-) -> Binade:
+def binade(coefficients: Rows, scale: int, offset: int, linear: int, curvature: int, more: int = 0, odd: bool = False) -> Binade:
     """The sum is ``(value << scale) + offset + slope * rest + 2 * curvature * square``; ``2**scale`` is a quarter of a result's last bit.
 
     So that 32 bits hold every sum, an entry counts the rest from the middle of its interval and lacks ``linear`` times the place in all
-    intervals; ``more`` is added to it. From the lowest bit on it has 32 bits of the value, 16 of the curvature and 16 of the slope. With
-    ``even`` the lowest bit of every rest is 0, and is left out. The rows begin with even exponents; with ``odd``, the entries begin with
-    odd ones.
+    intervals; ``more`` is added to it. From the lowest bit on it has 32 bits of the value, 16 of the curvature and 16 of the slope. The
+    rows begin with even exponents; with ``odd``, the entries begin with odd ones.
     """
 
     def entry(number: int, value: int, slope: int, second: int) -> int:
@@ -46,7 +57,26 @@ def binade(
     entries = tuple(entry(number, *row) for number, row in enumerate(coefficients))
     if odd:
         entries = entries[len(entries) // 2 :] + entries[: len(entries) // 2]
-    return Binade(entries, scale, offset & (1 << scale) - 1, even)
+    return Binade(entries, scale, offset & (1 << scale) - 1)
+
+
+@dataclass(frozen=True)
+class LastBits:
+    """The last bits of the results of a function: ``entries`` as `with_last_bit` reads them."""
+
+    entries: tuple[int, ...]
+    offset: int
+
+
+def last_bits(coefficients: Rows, offset: int) -> LastBits:
+    """The sum is ``(value << 14) + offset + slope * rest + 2 * curvature * square``; ``2**16`` is a result's last bit.
+
+    The lowest bit of every rest is 0, so that half the sum is exact. Of that the low 16 bits are needed, which the low 16 of the slope and
+    the low three of the value decide. From the lowest bit on an entry has 16 bits of the slope, three of the value and 13 of the curvature.
+    """
+    high, low = divmod(offset >> 1, 1 << 13)
+    entries = tuple(slope & 0xFFFF | (value + high & 7) << 16 | curvature << 19 for value, slope, curvature in coefficients)
+    return LastBits(entries, low)
 
 
 @dataclass(frozen=True)
@@ -86,38 +116,44 @@ def _mean(x: Vocabulary, a: Value, b: Value) -> Value:
     return x.trunc(x.lshr(x.add(x.add(x.zext(a, "i32"), x.zext(b, "i32")), one), one), "i16")
 
 
-def _terms(x: Vocabulary, low: Value, high: Value) -> tuple[Value, Value]:
-    """What the curvature and the slope are multiplied by: the square, and the rest counted from the middle of its interval."""
-    return _square(x, low), x.xor(low, x.const(0x8000, "i16"))
-
-
-def _square_alone(x: Vocabulary, low: Value, high: Value) -> tuple[Value, Value]:
-    return _square(x, low), x.const(0, "i16")
-
-
 def excess(x: Vocabulary, of: Binade, place: Value, first: int) -> Value:
     """The sum without ``linear`` times the place and with ``more``, truncated to a quarter of the last bit of the results.
 
     The bits of ``place`` from ``first`` on select the interval; those below are the rest, without the lowest of its 17 bits if ``even``.
     """
     value, factors = x.table(place, first, of.entries)
-    # In the low half all of the rest but the lowest of its 17 bits.
-    aligned = x.lshr(place, x.const(first - 16, "i32")) if first > 16 else x.shl(place, x.const(16 - first, "i32"))
-    sum = x.dot(factors, x.halves(_terms, aligned))
-    if of.even:
-        return x.add(value, x.ashr(x.add(sum, x.const(of.offset >> 1, "i32")), x.const(of.scale - 1, "i32")))
-    sum = x.add(x.add(sum, sum), x.const(of.offset, "i32"))
+    # All of the rest but the lowest of its 17 bits.
+    rest = x.low_half(x.lshr(place, x.const(first - 16, "i32")) if first > 16 else x.shl(place, x.const(16 - first, "i32")))
+    # Counted from the middle of its interval.
+    sum = x.dot(factors, x.with_halves(_square(x, rest), x.xor(rest, x.const(0x8000, "i16"))))
+    # Half of the offset and, for the lowest bit of the rest, of the slope: half of the whole is truncated as the whole is.
+    half = x.const(of.offset >> 1, "i32")
     if first > 16:
         odd = x.ne(masked(x, place, 1), x.const(0, "i32"))
-        sum = x.add(sum, x.select(odd, x.ashr(factors, x.const(16, "i32")), x.const(0, "i32")))
-    return x.add(value, x.ashr(sum, x.const(of.scale, "i32")))
+        slope = x.ashr(x.add(factors, x.const((of.offset & 1) << 16, "i32")), x.const(17, "i32"))
+        half = x.add(x.select(odd, slope, x.const(0, "i32")), half)
+    return x.add(value, x.ashr(x.add(sum, half), x.const(of.scale - 1, "i32")))
+
+
+def with_last_bit(x: Vocabulary, of: LastBits, place: Value, truncated: Value) -> Value:
+    """The bits of the result, of which is known that it is ``truncated`` or the next number: its last bit tells which.
+
+    The low 16 bits of ``place`` are the rest without the lowest of its 17 bits, those above select the interval.
+    """
+    slope, others = x.table_halves(place, 16, of.entries)
+    rest = x.low_half(place)
+    start = x.or_(x.shl(others, x.const(13, "i16")), x.const(of.offset, "i16"))
+    # The highest of the 16 bits becomes whether the last bit of the result differs.
+    start = x.xor(start, x.shl(x.low_half(truncated), x.const(15, "i16")))
+    sum = x.add(x.add(start, x.mul(slope, rest)), x.mul(x.lshr(others, x.const(3, "i16")), _square(x, rest)))
+    return x.add(truncated, x.with_halves(x.lshr(sum, x.const(15, "i16")), x.const(0, "i16")))
 
 
 def interpolated(x: Vocabulary, of: Binades, place: Value) -> Value:
     """The sum in f64, for a place in an i32: its low 17 bits are the rest, the others select the interval."""
     low, high = x.table(place, 17, of.entries)
     rest = masked(x, place, 0x1FFFF)
-    square = x.halves(_square_alone, x.lshr(place, x.const(1, "i32")))
+    square = x.with_halves(_square(x, x.low_half(x.lshr(place, x.const(1, "i32")))), x.const(0, "i16"))
     value, slope = masked(x, low, (1 << 26) - 1), x.lshr(high, x.const(13, "i32"))
     curvature = x.or_(x.lshr(low, x.const(26, "i32")), x.shl(masked(x, high, 0x1FFF), x.const(6, "i32")))
     value, slope, curvature, rest, square = (x.sitof(part, "f64") for part in (value, slope, curvature, rest, square))

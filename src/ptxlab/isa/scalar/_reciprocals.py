@@ -1,9 +1,9 @@
 """The approximate reciprocals, quotients and roots, with the bits of an H200: rcp, div, sqrt, rsqrt.
 
-What the unit of the GPU gives for most operands is a difference or a sum of the bits of the operand and of what `excess` gives. The other
-operands, such as zero, infinity and NaN, are rare. The instructions without ``.ftz`` scale subnormal and very large operands and their
-results around the unit, as the assembler's code for sm_90 does. Signs are those of the operands, so that they are defined where those are
-(`ptxlab.engine.shadow_vocabulary`).
+For most operands the unit of the GPU gives the truncated reciprocal or the next number, and roots whose bits are a difference or a sum of
+the bits of the operand and of what `excess` gives. The other operands, such as zero, infinity and NaN, are rare. The instructions without
+``.ftz`` scale subnormal and very large operands and their results around the unit, as the assembler's code for sm_90 does. Signs are those
+of the operands, so that they are defined where those are (`ptxlab.engine.shadow_vocabulary`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar import approximation_tables as rows
-from ptxlab.isa.scalar._approximation_unit import binade, excess, masked, scaled, settled, subnormal
+from ptxlab.isa.scalar._approximation_unit import binade, excess, last_bits, masked, scaled, settled, subnormal, with_last_bit
 from ptxlab.isa.scalar.float_helpers import NAN32, NAN64, canonical, flush, quiet
 from ptxlab.isa.scalar.shared_functions import shared, two_vectors
 
@@ -25,7 +25,7 @@ _NORMAL = 0x800000
 """The bits of the least normal f32."""
 
 # The offsets make the truncation of the sum round it.
-_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=1, more=-4 << 25, even=True)
+_RCP = last_bits(rows.RCP, 0x8FCE)
 _RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=2, odd=True)
 _SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=1, more=250 << 23, odd=True)
 
@@ -50,13 +50,22 @@ def _large(x: Vocabulary, a: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ rcp
 
 
-def _usual_rcp(x: Vocabulary, a: Value) -> tuple[Value, Value]:
-    """1/a where a and 1/a are normal, and where they are not; 2**126 is the largest such a."""
+def _usual_rcp(x: Vocabulary, a: Value) -> Value:
+    """1/a where a and 1/a are normal."""
     word = x.bitcast(a, "i32")
-    found = excess(x, _RCP, word, 16)
-    result = x.sub(x.ashr(found, x.const(2, "i32")), word)
-    result = x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN))
-    return x.bitcast(result, "f32"), _outside(x, _shl(x, word, 1), 1 << 24, (253 << 24) + 1)
+    result = with_last_bit(x, _RCP, word, x.bitcast(x.reciprocal_toward_zero(a), "i32"))
+    return x.bitcast(x.signed_as(result, word), "f32")
+
+
+def _rare(x: Vocabulary, usual: Value, a: Value) -> Value:
+    """Where a or 1/a is not normal; 2**126 is the largest a with a normal 1/a."""
+    return _outside(x, _shl(x, x.bitcast(a, "i32"), 1), 1 << 24, (253 << 24) + 1)
+
+
+def _perhaps_rare(x: Vocabulary, usual: Value, a: Value) -> Value:
+    """The same by high halves; also for 2**126."""
+    exponent = x.shl(x.high_half(x.bitcast(a, "i32")), x.const(1, "i16"))
+    return x.ule(x.const(252 << 8, "i16"), x.sub(exponent, x.const(1 << 8, "i16")))
 
 
 def _rare_rcp(x: Vocabulary, a: Value) -> Value:
@@ -66,8 +75,7 @@ def _rare_rcp(x: Vocabulary, a: Value) -> Value:
 
 
 def _rcp(x: Vocabulary, a: Value) -> Value:
-    result, rare = _usual_rcp(x, a)
-    return x.rarely(rare, _rare_rcp, result, a)
+    return x.rarely(_perhaps_rare, _rare, _rare_rcp, _usual_rcp(x, a), a)
 
 
 def _scaled_rcp(x: Vocabulary, a: Value) -> Value:
@@ -77,8 +85,7 @@ def _scaled_rcp(x: Vocabulary, a: Value) -> Value:
 
 
 def _whole_rcp(x: Vocabulary, a: Value) -> Value:
-    result, rare = _usual_rcp(x, a)
-    return x.rarely(rare, _scaled_rcp, result, a)
+    return x.rarely(_perhaps_rare, _rare, _scaled_rcp, _usual_rcp(x, a), a)
 
 
 _RECIPROCAL = {True: shared("rcp.ftz", "f32", 1, _rcp), False: shared("rcp", "f32", 1, _whole_rcp)}
@@ -100,11 +107,16 @@ def _quotient(others: Callable[..., Value], ftz: bool) -> Callable[..., Value]:
     Those are where b or 1/b is not normal, or the product is NaN, or something is flushed.
     """
 
+    def unless_usual(unit: Callable[..., Value]) -> Callable[..., Value]:
+        def rare(x: Vocabulary, product: Value, a: Value, b: Value) -> Value:
+            flushed_or_nan = x.or_(x.subnormal_or_nan(a), x.subnormal_or_nan(product)) if ftz else x.isnan(product)
+            return x.or_(unit(x, product, b), flushed_or_nan)
+
+        return rare
+
     def divide(x: Vocabulary, a: Value, b: Value) -> Value:
-        reciprocal, rare = _usual_rcp(x, b)
-        product = x.fmul(a, reciprocal)
-        rare = x.or_(rare, x.or_(x.subnormal_or_nan(a), x.subnormal_or_nan(product)) if ftz else x.isnan(product))
-        return x.rarely(rare, others, product, a, b)
+        product = x.fmul(a, _usual_rcp(x, b))
+        return x.rarely(unless_usual(_perhaps_rare), unless_usual(_rare), others, product, a, b)
 
     return divide
 
@@ -156,11 +168,22 @@ def div_approx(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ sqrt, rsqrt
 
 
-def _usual_sqrt(x: Vocabulary, a: Value) -> tuple[Value, Value]:
-    """The root of a normal positive number, and where a is not one."""
+def _not_positive(x: Vocabulary, usual: Value, a: Value) -> Value:
+    """Where a is not a normal positive number."""
+    return _outside(x, x.bitcast(a, "i32"), _NORMAL, _INFINITY)
+
+
+def _some_not_positive(x: Vocabulary, usual: Value, a: Value) -> Value:
+    """The same by high halves."""
+    low, high = (x.const(bits >> 16, "i16") for bits in (_NORMAL, _INFINITY - _NORMAL))
+    return x.ule(high, x.sub(x.high_half(x.bitcast(a, "i32")), low))
+
+
+def _usual_sqrt(x: Vocabulary, a: Value) -> Value:
+    """The root of a normal positive number."""
     word = x.bitcast(a, "i32")
     result = _lshr(x, x.add(word, _lshr(x, excess(x, _SQRT, word, 17), 1)), 1)
-    return x.bitcast(result, "f32"), _outside(x, word, _NORMAL, _INFINITY)
+    return x.bitcast(result, "f32")
 
 
 def _rare_sqrt(x: Vocabulary, a: Value) -> Value:
@@ -170,12 +193,12 @@ def _rare_sqrt(x: Vocabulary, a: Value) -> Value:
     return canonical(x, x.select(subnormal(x, a), zero, result))
 
 
-def _usual_rsqrt(x: Vocabulary, a: Value) -> tuple[Value, Value]:
-    """1/sqrt(a) of a normal positive number, and where a is not one."""
+def _usual_rsqrt(x: Vocabulary, a: Value) -> Value:
+    """1/sqrt(a) of a normal positive number."""
     word = x.bitcast(a, "i32")
     found = x.ashr(_exact_at_one(x, word, 17), x.const(1, "i32"))
     result = _lshr(x, x.add(x.sub(x.const(377 << 23, "i32"), word), found), 1)
-    return x.bitcast(result, "f32"), _outside(x, word, _NORMAL, _INFINITY)
+    return x.bitcast(result, "f32")
 
 
 def _exact_at_one(x: Vocabulary, word: Value, first: int) -> Value:
@@ -192,22 +215,18 @@ def _rare_rsqrt(x: Vocabulary, a: Value) -> Value:
     return settled(x, a, x.select(subnormal(x, a), infinity, result))
 
 
-def _root(
-    name: str, usual: Callable[..., tuple[Value, Value]], rare: Callable[..., Value], factor: float
-) -> dict[bool, Callable[..., Value]]:
+def _root(name: str, usual: Callable[..., Value], rare: Callable[..., Value], factor: float) -> dict[bool, Callable[..., Value]]:
     """The functions with and without ``.ftz``; without, a subnormal operand is scaled, and the result with ``factor``."""
 
     def root(x: Vocabulary, a: Value) -> Value:
-        result, others = usual(x, a)
-        return x.rarely(others, rare, result, a)
+        return x.rarely(_some_not_positive, _not_positive, rare, usual(x, a), a)
 
     def with_subnormal(x: Vocabulary, a: Value) -> Value:
         small = subnormal(x, a)
         return canonical(x, scaled(x, x.call(root, scaled(x, a, small, 2.0**24)), small, factor))
 
     def whole(x: Vocabulary, a: Value) -> Value:
-        result, others = usual(x, a)
-        return x.rarely(others, with_subnormal, result, a)
+        return x.rarely(_some_not_positive, _not_positive, with_subnormal, usual(x, a), a)
 
     return {True: shared(f"{name}.ftz", "f32", 1, root), False: shared(name, "f32", 1, whole)}
 
@@ -250,8 +269,10 @@ def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
 def _rcp_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
     magnitude = masked(x, word, _MAGNITUDE)
-    found = x.ashr(excess(x, _RCP, word, 13), x.const(5, "i32"))
-    result = x.add(x.sub(x.const(2048 << 20, "i32"), magnitude), found)
+    # That of the significand, in 20 bits of it.
+    significand = x.or_(_shl(x, masked(x, word, 0xFFFFF), 3), x.const(0x3F800000, "i32"))
+    found = _lshr(x, x.bitcast(_usual_rcp(x, x.bitcast(significand, "f32")), "i32"), 3)
+    result = x.sub(x.add(found, x.const(0x77F00000, "i32")), masked(x, word, _HIGH_INFINITY))
     result = x.select(x.slt(result, x.const(_HIGH_NORMAL, "i32")), x.const(0, "i32"), result)
     result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
     return _settled_high(x, magnitude, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))

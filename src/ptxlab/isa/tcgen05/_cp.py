@@ -25,7 +25,7 @@ from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
-from ptxlab.isa.tiles import MatrixOperand, TensorCopy
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, TensorCopy
 from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
@@ -97,7 +97,7 @@ def copy(warp: context.WarpContext) -> None:
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         check_bounds(warp, ctas, source, "the source", _as_operand(raw, len(destination.lanes), destination.columns))
         about = source, packed, destination, first, column
-        copied = None if packed else partial(_copied, ctas, source, destination, first, column)
+        copied = partial(_copied, ctas, source, packed or "", destination, first, column)
         launch(
             warp,
             lane,
@@ -117,17 +117,21 @@ def _accesses(
         yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
 
 
-def _copied(ctas: tuple[context.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int) -> TensorCopy:
+def _copied(
+    ctas: tuple[context.Cta, ...], source: Gather, expanded: str, destination: CopyDestination, first: int, column: int
+) -> TensorCopy:
     """What is copied, for observers."""
-    return TensorCopy(ctas, _as_operand(source.raw, *destination.lanes.shape[:1], destination.columns), destination.lanes + first, column)
+    data = 2 * TYPE_BITS[_FORMAT[expanded]] if expanded else CHUNK
+    operand = _as_operand(source.raw, len(destination.lanes), destination.columns, data)
+    return TensorCopy(ctas, operand, destination.lanes + first, column, expanded)
 
 
 @lru_cache(maxsize=1024)
-def _as_operand(raw: int, rows: int, columns: int) -> MatrixOperand:
+def _as_operand(raw: int, rows: int, columns: int, data: int = CHUNK) -> MatrixOperand:
     """The rows and words that a descriptor selects."""
     descriptor = SharedMemoryDescriptor.decode(raw)
     placed = PlacedOperand.of(descriptor, "k", rows, columns, _WORD_BITS // 8)
-    return MatrixOperand.of("source", placed, "k", "b32", _WORD_BITS, 1, descriptor)
+    return MatrixOperand.of("source", placed, "k", "b32", _WORD_BITS, 1, descriptor, data=data)
 
 
 def _perform(

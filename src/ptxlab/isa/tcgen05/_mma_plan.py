@@ -194,7 +194,7 @@ class Plan:
         if not isinstance(self.a, int):
             return None
         lanes = {unit.cta: np.arange(128)[unit.lanes] for unit in reversed(self.units)}
-        bits = 0 if self.a_format.packed or self.shift_a else self.a_format.container
+        bits = 0 if self.shift_a else self.a_format.container
         stored = 2 if self.metadata else 1
         return TensorMatrix(self.a, self.a_columns, tuple(lanes[cta] for cta in sorted(lanes)), self.a_format.name, bits, stored)
 

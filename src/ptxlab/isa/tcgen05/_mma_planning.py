@@ -62,12 +62,11 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
     made = units(found.m, found.n, group, key.ws, key.sparse, lane)
     b = matrix_gather(warp, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96)
     unit = made[0]
-    operands = [MatrixOperand.of("B", b, major_b, found.b, b_format.container, 1, SharedMemoryDescriptor.decode(key.b), found.n)]
+    descriptor_a, descriptor_b = (SharedMemoryDescriptor.decode(raw) for raw in (key.a, key.b))
+    operands = [MatrixOperand.of("B", b, major_b, found.b, b_format.container, 1, descriptor_b, found.n, b_format.slot_bytes)]
     if isinstance(source, Gather):
-        of_a = MatrixOperand.of(
-            "A", source, major_a, found.a, a_format.container, 1 + key.sparse, SharedMemoryDescriptor.decode(key.a), found.m
-        )
-        operands.insert(0, of_a)
+        about = found.a, a_format.container, 1 + key.sparse, descriptor_a, found.m, a_format.slot_bytes
+        operands.insert(0, MatrixOperand.of("A", source, major_a, *about))
     types, negate = (found.d, found.a, found.b), (found.negate_a, found.negate_b)
     kernel = numerics.mma_kernel(kind, types, unit.rows, unit.columns, found.k, negate, found.saturate, key.sparse)
     return Plan(

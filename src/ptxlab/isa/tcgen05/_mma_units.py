@@ -7,13 +7,13 @@ see `CtaGroup.bases`. Section "Packing formats of elements in Tensor and Shared 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
+from ptxlab._records import dataclass
 from ptxlab.formats import Packing, unpack
 from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES
 from ptxlab.isa.tcgen05._descriptors import Gather

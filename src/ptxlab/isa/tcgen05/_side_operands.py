@@ -5,12 +5,12 @@ Sections "Scale Factor A ID", "Scale Factor B ID" and "Sparsity selector".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.tiles import ScaleFactors

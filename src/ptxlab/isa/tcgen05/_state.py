@@ -7,13 +7,14 @@ reuses. Reuse is opportunistic: the result never depends on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
+from ptxlab._records import dataclass
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ptxlab._records import dataclass
 from ptxlab.machine.launch.mma_records import MmaRecord
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class LaunchOptions:
     max_instructions: int | None = option(
         None, "Budget of warp-instructions; default: finite, growing with the number of warps.", whole(0, 1 << 62, optional=True)
     )
-    trace: str | os.PathLike[str] | Tracing | None = option(None, "Write a timeline for Perfetto to this file.", _trace)  # noqa: RUF009
+    trace: str | os.PathLike[str] | Tracing | None = option(None, "Write a timeline for Perfetto to this file.", _trace)
     keep_inputs: bool = option(False, "Copy the device memory before a launch, for provenance and replay bundles.", flag)
 
     undefined: str = option(

@@ -133,7 +133,7 @@ def only_computes(program: Program) -> bool:
 def multiplies(program: Program) -> bool:
     """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    if program.loaded.matrices or program.loaded.cells or program.loaded.results:
+    if program.loaded.matrices or program.loaded.cells or program.loaded.with_results:
         return True
     products = any(e.unit in (Unit.TENSOR_CORE, Unit.WARPGROUP) for e in effects)
     return products and (any(e.tensor_map for e in effects) or copies_words(program))

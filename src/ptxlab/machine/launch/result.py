@@ -6,9 +6,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
 from ptxlab.machine.launch.contributions import Contribution, operand_lines
 from ptxlab.machine.launch.mma_records import shortened

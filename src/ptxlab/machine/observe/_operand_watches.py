@@ -15,9 +15,10 @@ from ptxlab.isa.context import AsyncOperation, Cta
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Const, Op, Resolved
 from ptxlab.isa.tiles import CHUNK
-from ptxlab.layout import fragment
+from ptxlab.layout import decompression, fragment
 from ptxlab.machine.launch.mma_records import OPERANDS
 from ptxlab.machine.launch.result import Writer
+from ptxlab.machine.observe._moved_words import MovedWords
 from ptxlab.machine.observe.provenance import SharedWatch, Watch
 
 if TYPE_CHECKING:
@@ -105,10 +106,11 @@ def _distinct(owners: Iterable[Writer | None]) -> tuple[Writer, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Load:
-    """The last execution of a load by a warp: the number of its row, and the host addresses of its lanes or rows."""
+    """The last execution of a load by a warp: the number of its row, the host addresses of its lanes or rows, and if there were others."""
 
     number: int
     hosts: NDArray[np.uint64]
+    again: bool
 
 
 class _Written(NamedTuple):
@@ -142,6 +144,7 @@ class HeldWatch(Watch):
     _definers: dict[int, list[Op]] = field(default_factory=dict)
     """By register the instructions that write it."""
     _loads: dict[tuple[Ctaid, int, int], _Load] = field(default_factory=dict)
+    _moved: MovedWords = field(init=False)
     _cells: dict[Ctaid, NDArray[Any]] = field(default_factory=dict)
     """Of each CTA who wrote each cell, ``[column, lane]``."""
     _registers: dict[Ctaid, NDArray[Any]] = field(default_factory=dict)
@@ -156,6 +159,7 @@ class HeldWatch(Watch):
         for op in program.ops:
             for register in program.writes[op.index]:
                 self._definers.setdefault(register, []).append(op)
+        self._moved = MovedWords(program)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Lines name CTAs of an earlier run."""
@@ -171,7 +175,8 @@ class HeldWatch(Watch):
             if isinstance(native, TensorAccess) and native.write:
                 self._stored(warp, self.launch.program.ops[index], native, int(row[1]))
             elif isinstance(native, (LaneAccess, MatrixAccess)) and not native.write:
-                self._loads[cta.ctaid, warp.warp_id, index] = _Load(number, row[2:].copy())
+                key = cta.ctaid, warp.warp_id, index
+                self._loads[key] = _Load(number, row[2:].copy(), key in self._loads)
         Watch.drain(self, warp)
 
     def _stored(self, warp: Warp, op: Op, native: TensorAccess, address: int) -> None:
@@ -183,7 +188,7 @@ class HeldWatch(Watch):
         registers = self._registers.setdefault(warp.cta.ctaid, np.full(cells.shape, None, object))
         words = self.launch.program.loaded.cells.get(op.index, ())
         for number, item in enumerate(flatten(op.operands[native.value])):
-            written = self._last_writer(item, words[number] if words else None, warp.cta.ctaid, warp.warp_id)
+            written = self._writers_of(item, words[number] if words else None, warp.cta.ctaid, warp.warp_id)
             for part in range(1 + native.pack):
                 for cell in zip((column[:, number] + part).tolist(), lane[:, number].tolist(), strict=True):
                     registers[cell] = written
@@ -221,7 +226,9 @@ class HeldWatch(Watch):
             copy = operation.tensor_copy()
             writer = self.writer(operation.op, operation.cta, *self._issuers.pop(operation, (-1, ())), asynchronous=True)
             columns = slice(copy.column, copy.column + 4 * copy.source.chunks.shape[1])
-            words = (copy.source.chunks[..., None] * CHUNK + np.arange(0, CHUNK, _WORD)).reshape(len(copy.lanes), -1)
+            # Four elements of a chunk that is expanded come to a cell.
+            each = decompression(copy.expanded).bits // 2 if copy.expanded else _WORD
+            words = (copy.source.chunks[..., None] * CHUNK + np.arange(CHUNK // _WORD) * each).reshape(len(copy.lanes), -1)
             for cta in copy.ctas:
                 for lanes in copy.lanes.T:
                     self._of(cta.ctaid)[columns, lanes] = writer
@@ -257,8 +264,9 @@ class HeldWatch(Watch):
                 copy = Read(key, number)
                 self.from_shared.setdefault(key, {}).setdefault(identity(writer), set()).add(copy)
                 self.read.setdefault(copy, {}).setdefault(ctaid, set()).update(range(start, start + _WORD))
-            elif written is not None:
-                before = self._writer_of(written, self._ctas[ctaid], writer.warp, writer.lanes, key)
+                continue
+            for each in written or ():
+                before = self._writer_of(each, self._ctas[ctaid], writer.warp, writer.lanes, key)
                 self.stored.setdefault(key, {}).setdefault(identity(writer), {})[identity(before)] = before
         return [writer for writer in owners if writer is not None]
 
@@ -270,10 +278,24 @@ class HeldWatch(Watch):
         for number in sorted({number for number, _ in line.registers}):
             lanes = tuple(sorted(lane for other, lane in line.registers if other == number))
             word = words[number * len(words) // len(items)] if words else None
-            written = self._last_writer(items[number], word, cta.ctaid, line.warp)
-            if written is not None:
+            for written in self._writers_of(items[number], word, cta.ctaid, line.warp):
                 found.append(self._writer_of(written, cta, line.warp, lanes, key))
         return found
+
+    def _writers_of(self, item: Resolved, word: LoadedWord | None, ctaid: Ctaid, warp: int) -> tuple[_Written, ...]:
+        """Who has written a register of a warp last; of one to which moves have brought what it holds, the loads from which it may come.
+
+        Which execution of a load that was is known if there was no other one.
+        """
+        moved = self._moved.loads(word) if word is not None and word.load < 0 else set()
+        found = []
+        for first, element in sorted(moved):
+            for load in self.launch.program.loaded.alike(first):
+                seen = self._loads.get((ctaid, warp, load))
+                if seen is not None:
+                    found.append(_Written(self.launch.program.ops[load], element, None if seen.again else seen))
+        last = None if found else self._last_writer(item, word, ctaid, warp)
+        return (last,) if last is not None else tuple(found)
 
     def _last_writer(self, item: Resolved, word: LoadedWord | None, ctaid: Ctaid, warp: int) -> _Written | None:
         """Who has written a register of a warp last; ``word`` says which word of a load it holds, if that is known."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.context import NO_SOURCE, word_source
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import NotedPart
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.frame import Frame
 
@@ -202,11 +203,11 @@ class Registers:
         """From where a lane has loaded the words that the instruction stores; see `ptxlab.isa.WarpContext`."""
         loaded = self.launch.program.loaded
         words = loaded.stores.get(self.op.index, ())
-        return np.array([0 if word is None else self._source(*loaded.noted(word), lane) for word in words], np.uint64)
+        return np.array([0 if word is None else word_source(self._sources(loaded.noted(word), lane)) for word in words], np.uint64)
 
-    def _source(self, row: int, byte: int, lane: int) -> int:
-        address = self._arrays[3].item((row >> 3) + lane)
-        return address + byte if address > NO_SOURCE else address
+    def _sources(self, parts: Sequence[NotedPart], lane: int) -> list[int]:
+        found = [(self._arrays[3].item((part.row >> 3) + lane), part.added) for part in parts]
+        return [address + added if address > NO_SOURCE else address for address, added in found]
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
         """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["AccessMaps", "AccessObserver", "Groups", "Written", "conflict"]
+__all__ = ["AccessMaps", "AccessObserver", "Groups", "conflict", "contents", "put", "room_for", "take"]
 
 _WORDS = GROUP_BITMAP_BYTES // 8
 
@@ -34,31 +34,62 @@ class Groups(NamedTuple):
     bits: NDArray[np.uint64]
 
 
+_BITS = 64
+"""A word of a map is about so many bytes."""
+_ALL = np.uint64(2**64 - 1)
 _NOTHING = Groups(np.zeros(0, np.int64), np.zeros((0, _WORDS), np.uint64))
 
 
-class Written(NamedTuple):
-    """The bytes of an allocation that a process has written, and what its groups hold."""
+def room_for(allocations: Iterable[Allocation]) -> int:
+    """Bytes that are enough for all groups of the allocations that can be written."""
+    return sum(-(-a.size // GROUP_BYTES) * GROUP_BYTES for a in allocations if a.writable)
 
-    groups: Groups
-    data: NDArray[np.uint8]
 
-    def put(self, allocation: Allocation) -> None:
-        """Write the bytes into an allocation of this process."""
-        numbers, bits = self.groups
-        mask = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").astype(bool)
-        data = allocation.data
-        whole = len(data) // GROUP_BYTES
-        inner = int(np.searchsorted(numbers, whole))
-        into = data[: whole * GROUP_BYTES].reshape(whole, GROUP_BYTES)
-        into[numbers[:inner]] = np.where(mask[:inner], self.data[:inner], into[numbers[:inner]])
-        if inner < len(numbers):
-            rest = data[whole * GROUP_BYTES :]
-            np.copyto(rest, self.data[inner, : len(rest)], where=mask[inner, : len(rest)])
-        if allocation.mirror is not None:
-            every = np.zeros((whole + 1, GROUP_BYTES), np.bool_)
-            every[numbers] = mask
-            allocation.define(every.reshape(-1)[: len(data)])
+def contents(room: NDArray[np.uint8], written: dict[int, Groups]) -> Iterator[tuple[int, Groups, NDArray[np.uint8]]]:
+    """The parts of a room in which the groups of each allocation stand, as rows of `GROUP_BYTES`, with their allocation's number."""
+    start = 0
+    for at, groups in written.items():
+        size = len(groups.numbers) * GROUP_BYTES
+        yield at, groups, room[start : start + size].reshape(-1, GROUP_BYTES)
+        start += size
+
+
+def take(allocation: Allocation, groups: Groups, rows: NDArray[np.uint8]) -> None:
+    """Copy the groups of an allocation to rows."""
+    whole, end, inner = _whole(allocation, groups)
+    np.take(whole, groups.numbers[:inner], axis=0, out=rows[:inner])
+    if inner < len(rows):
+        rows[inner, : len(end)] = end
+
+
+def put(allocation: Allocation, groups: Groups, rows: NDArray[np.uint8]) -> None:
+    """Write the bytes of rows that belong to groups into an allocation."""
+    numbers, bits = groups
+    whole, end, inner = _whole(allocation, groups)
+    words, places = bits[:inner].reshape(-1), (numbers[:inner, None] * _WORDS + np.arange(_WORDS)).reshape(-1)
+    source, target = rows[:inner].reshape(-1, _BITS), whole.reshape(-1, _BITS)
+    full = np.flatnonzero(words == _ALL)
+    target[places[full]] = source[full]
+    partial = np.flatnonzero((words != _ALL) & (words != 0))
+    into = places[partial]
+    target[into] = np.where(_mask(words[partial, None]), source[partial], target[into])
+    if inner < len(rows):
+        np.copyto(end, rows[inner, : len(end)], where=_mask(bits[inner:])[0, : len(end)])
+    if allocation.mirror is not None:
+        every = np.zeros((len(whole) + 1, GROUP_BYTES), np.bool_)
+        every[numbers] = _mask(bits)
+        allocation.define(every.reshape(-1)[: allocation.size])
+
+
+def _whole(allocation: Allocation, groups: Groups) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int]:
+    """The whole groups of an allocation as rows, the bytes behind them, and how many of some groups are whole ones."""
+    whole, _ = divmod(allocation.size, GROUP_BYTES)
+    end = whole * GROUP_BYTES
+    return allocation.data[:end].reshape(whole, GROUP_BYTES), allocation.data[end:], int(np.searchsorted(groups.numbers, whole))
+
+
+def _mask(bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    return np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").view(np.bool_)
 
 
 class AccessMaps:
@@ -73,6 +104,7 @@ class AccessMaps:
         self._allocations = allocations
         sizes = [-(-a.size // GROUP_BYTES) * GROUP_BITMAP_BYTES for a in allocations]
         self._bitmaps = [aligned_bytes(2 * size, 64) for size in sizes]
+        self._before: list[NDArray[np.uint64]] | None = None
         flags = {a.base: address_of(bitmap) for a, bitmap in zip(allocations, self._bitmaps, strict=True)}
         self.rows = rows.copy()
         self.rows[:, 3] |= np.array([flags[base] for base in rows[:, 0].tolist()], np.uint64)
@@ -84,32 +116,33 @@ class AccessMaps:
         for access in accesses:
             mark(table, count, *access.where, access.write)
 
+    def next_cluster(self) -> bool:
+        """Note that another cluster follows; return whether the last one and an earlier one conflict: one has written what both access."""
+        bits = [bitmap.view(np.uint64).reshape(2, -1) for bitmap in self._bitmaps]
+        if self._before is None:
+            self._before = [np.zeros_like(each) for each in bits]
+        for allocation, now, before in zip(self._allocations, bits, self._before, strict=True):
+            if allocation.writable and ((now[1] & (before[0] | before[1])).any() or (now[0] & before[1]).any()):
+                return True
+            before |= now
+            now[:] = 0
+        return False
+
     def _groups(self, at: int, written: bool) -> Groups:
-        bits = np.split(self._bitmaps[at].view(np.uint64), 2)[written].reshape(-1, _WORDS)
-        numbers = np.flatnonzero(bits.any(axis=1))
+        bits = self._bitmaps[at].view(np.uint64).reshape(2, -1, _WORDS)[int(written)]
+        if self._before is not None:
+            bits = bits | self._before[at].reshape(2, -1, _WORDS)[int(written)]
+        numbers = np.flatnonzero(reduce(np.bitwise_or, bits.T))
         return Groups(numbers, bits[numbers])
 
-    def written(self) -> dict[int, Written]:
+    def written(self) -> dict[int, Groups]:
         """By the number of an allocation what has been written to it."""
         found = {at: self._groups(at, True) for at, allocation in enumerate(self._allocations) if allocation.writable}
-        return {
-            at: Written(groups, _contents(self._allocations[at].data, groups.numbers)) for at, groups in found.items() if len(groups[0])
-        }
+        return {at: groups for at, groups in found.items() if len(groups.numbers)}
 
     def read(self, numbers: Iterable[int]) -> dict[int, Groups]:
         """What has been read of the allocations with these numbers."""
         return {at: self._groups(at, False) for at in numbers}
-
-
-def _contents(data: NDArray[np.uint8], numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The bytes of groups; what is behind the end is zero."""
-    found = np.zeros((len(numbers), GROUP_BYTES), np.uint8)
-    whole = len(data) // GROUP_BYTES
-    inner = int(np.searchsorted(numbers, whole))
-    found[:inner] = data[: whole * GROUP_BYTES].reshape(whole, GROUP_BYTES)[numbers[:inner]]
-    if inner < len(numbers):
-        found[inner, : len(data) - whole * GROUP_BYTES] = data[whole * GROUP_BYTES :]
-    return found
 
 
 @cache
@@ -118,10 +151,10 @@ def _mark_ranges() -> Any:
     return ctypes.PYFUNCTYPE(None, *(number,) * 6, ctypes.c_int32)(function_address("markranges"))
 
 
-def conflict(written: Sequence[dict[int, Written]], read: Sequence[dict[int, Groups]]) -> int | None:
+def conflict(written: Sequence[dict[int, Groups]], read: Sequence[dict[int, Groups]]) -> int | None:
     """The number of an allocation of which a process has accessed bytes that another one has written; None if there is none."""
     for at in sorted(set().union(*written)):
-        pairs = [(own[at].groups if at in own else _NOTHING, others[at]) for own, others in zip(written, read, strict=True)]
+        pairs = [(own.get(at, _NOTHING), others[at]) for own, others in zip(written, read, strict=True)]
         last = max(int(groups.numbers[-1]) for pair in pairs for groups in pair if len(groups.numbers))
         writes, reads = np.zeros((2, last + 1, _WORDS), np.uint64)
         for own, seen in pairs:

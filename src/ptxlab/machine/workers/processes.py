@@ -12,6 +12,7 @@ In all other cases the launch runs with one worker, as if there had been none. S
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
@@ -22,12 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab import native
 from ptxlab.isa.effects import GridLaunch
 from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
-from ptxlab.machine.workers.accesses import Groups, conflict
-from ptxlab.machine.workers.worker import Alone, Done, serve
+from ptxlab.machine.workers.accesses import Groups, conflict, contents, put, room_for
+from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -107,17 +111,22 @@ class _Workers:
         self._allocations = launch.device.memory.reached_from(launch.roots)
         self._processes: list[_Process] = []
         self._count = min(launch.options.processes, launch.clusters_left)
-        self._ranges = _ranges(launch.next_cluster, launch.next_cluster + launch.clusters_left, self._count)
         self._ended = 0
 
     def run(self) -> None:
         """Run the clusters that are left; `Alone` if this must be done by one process."""
         _refuse_memory(self._allocations)
         launch = self._launch
+        clusters = range(launch.next_cluster, launch.next_cluster + launch.clusters_left)
+        ranges = list(_ranges(clusters, self._count, alone=launch.policy == "random"))
+        size = room_for(self._allocations)
+        rooms = [_shared_bytes(size) for _ in range(self._count)]
+        others = os.memfd_create("ptxlab clusters")
         try:
-            for _ in range(self._count):
-                process = self._fork()
-                process.connection.send(next(self._ranges, None))  # it begins before there are all
+            os.write(others, b"".join(RANGE.pack(each.start, each.stop) for each in ranges[self._count :]))
+            os.lseek(others, 0, os.SEEK_SET)
+            for first, room in zip(ranges, rooms, strict=False):
+                self._fork(first, others, room)
             parts = self._gather()
             written = [part.written for part in parts]
             numbers = sorted(set().union(*written))
@@ -127,18 +136,19 @@ class _Workers:
             found = conflict(written, read)
             if found is not None:
                 raise Alone(f"clusters access what others write in {self._allocations[found]}")
+            for part, room in zip(parts, rooms, strict=True):
+                for at, groups, rows in contents(room, part.written):
+                    allocation = self._allocations[at]
+                    if launch.journal is not None:
+                        launch.journal.before_write(allocation.base, allocation.size)
+                    put(allocation, groups, rows)
         finally:
             self._end()
-        for part in parts:
-            for at, each in part.written.items():
-                allocation = self._allocations[at]
-                if launch.journal is not None:
-                    launch.journal.before_write(allocation.base, allocation.size)
-                each.put(allocation)
+            os.close(others)
         launch.take_over(parts)
         launch.workers = self._count
 
-    def _fork(self) -> _Process:
+    def _fork(self, first: range, others: int, room: NDArray[np.uint8]) -> None:
         """Make a worker process; an interrupt waits until it is among those that are ended."""
         from multiprocessing import Pipe
 
@@ -151,18 +161,16 @@ class _Workers:
                 pid = os.fork()
             if not pid:
                 here.close()
-                serve(self._launch, self._allocations, there)
+                serve(self._launch, self._allocations, first, others, room, there)
             there.close()
-            process = _Process(pid, here)
-            self._processes.append(process)
-            return process
+            self._processes.append(_Process(pid, here))
         except OSError as error:
             raise Alone(f"there can be no worker process: {error}") from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _gather(self) -> list[Any]:
-        """A message of each worker; those that have run what they had get more clusters first."""
+        """A message of each worker, after those that tell of progress."""
         from multiprocessing.connection import wait
 
         last: dict[int, Any] = {}
@@ -174,7 +182,6 @@ class _Workers:
                 message = self._receive(process)
                 if isinstance(message, Done):
                     self._progress(process, message)
-                    process.connection.send(next(self._ranges, None))
                 else:
                     last[process.pid] = message
             outside = self._launch.options.outside
@@ -222,12 +229,22 @@ class _Workers:
             raise interrupt
 
 
-def _ranges(start: int, stop: int, workers: int) -> Iterator[range]:
-    """Ranges of clusters, long ones first."""
-    while start < stop:
-        size = max(1, (stop - start) // (_RANGES * workers))
-        yield range(start, start + size)
-        start += size
+def _ranges(clusters: range, workers: int, alone: bool) -> Iterator[range]:
+    """Ranges of clusters, long ones first; or each cluster alone."""
+    while clusters:
+        size = 1 if alone else max(1, len(clusters) // (_RANGES * workers))
+        yield clusters[:size]
+        clusters = clusters[size:]
+
+
+def _shared_bytes(size: int) -> NDArray[np.uint8]:
+    """Bytes that this process shares with its workers; only the pages that are written take memory."""
+    file = os.memfd_create("ptxlab results")
+    try:
+        os.ftruncate(file, max(size, 1))
+        return np.frombuffer(mmap.mmap(file, 0), np.uint8)
+    finally:
+        os.close(file)
 
 
 def _refuse_memory(allocations: list[Allocation]) -> None:

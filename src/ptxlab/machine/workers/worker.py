@@ -6,10 +6,14 @@ import gc
 import os
 import signal
 from dataclasses import dataclass, replace
+from struct import Struct
 from typing import TYPE_CHECKING, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.machine.launch.reports import LaunchEnded
-from ptxlab.machine.workers.accesses import AccessMaps, Written
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, contents, take
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -17,7 +21,10 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import Allocation
 
-__all__ = ["Alone", "Done", "Part", "Worker", "serve"]
+__all__ = ["RANGE", "Alone", "Done", "Part", "Worker", "serve"]
+
+RANGE = Struct("=qq")
+"""The first cluster of a range, and the one behind its last."""
 
 
 class Alone(Exception):
@@ -40,14 +47,14 @@ class Part:
     ----------
     ctas, instructions, warps : CTAs that have ended, warp-instructions executed, warps started
     services : calls of services by instruction
-    written : by the number of an allocation what has been written to it
+    written : by the number of an allocation which bytes of it have been written; the room has what they hold
     """
 
     ctas: int
     instructions: int
     warps: int
     services: list[int]
-    written: dict[int, Written]
+    written: dict[int, Groups]
 
 
 class Worker:
@@ -56,6 +63,7 @@ class Worker:
     def __init__(self, launch: Launch, allocations: list[Allocation]) -> None:
         assert launch.accesses is not None
         self._launch = launch
+        self._allocations = allocations
         self._accesses = launch.accesses
         self._found = launch.reports.number
         scheduler = launch.scheduler
@@ -82,10 +90,12 @@ class Worker:
         ended = launch.done_ctas
         launch.assign(clusters)
         launch.scheduler.run()
+        if launch.policy == "random" and self.maps.next_cluster():
+            self.leave("clusters access what others write, in an order that depends on all clusters")
         return Done(launch.done_ctas - ended, launch.scheduler.instructions - self._before[1])
 
-    def finish(self) -> Part:
-        """What has been done; `Alone` if it cannot be taken over."""
+    def finish(self, room: NDArray[np.uint8]) -> Part:
+        """What has been done; `Alone` if it cannot be taken over. What has been written is copied to the room."""
         launch = self._launch
         launch.finish()
         if launch.observer is not None:
@@ -101,19 +111,28 @@ class Worker:
         ctas, instructions, warps, services = self._before
         executed = [now - before for now, before in zip(launch.scheduler.services, services, strict=True)]
         counted = launch.done_ctas - ctas, launch.scheduler.instructions - instructions, launch.warps_started - warps
-        return Part(*counted, executed, self.maps.written())
+        written = self.maps.written()
+        for at, groups, rows in contents(room, written):
+            take(self._allocations[at], groups, rows)
+        return Part(*counted, executed, written)
 
 
-def serve(launch: Launch, allocations: list[Allocation], connection: Connection) -> NoReturn:
-    """Be a worker: receive ranges of clusters until None comes, and then the numbers of the allocations whose reads are asked for."""
+def serve(
+    launch: Launch, allocations: list[Allocation], first: range, others: int, room: NDArray[np.uint8], connection: Connection
+) -> NoReturn:
+    """Be a worker: run ranges of clusters, and then receive the numbers of the allocations whose reads are asked for.
+
+    ``others`` is a file with ranges that all workers read: each takes the first one that no other worker has taken.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has made this one ends it
     status = 1
     try:
         gc.freeze()
         worker = Worker(launch, allocations)
-        while (clusters := connection.recv()) is not None:
+        connection.send(worker.run(first))
+        while clusters := _next_range(others):
             connection.send(worker.run(clusters))
-        connection.send(worker.finish())
+        connection.send(worker.finish(room))
         connection.send(worker.maps.read(connection.recv()))
         status = 0
     except Alone as alone:
@@ -122,3 +141,15 @@ def serve(launch: Launch, allocations: list[Allocation], connection: Connection)
         connection.send("a finding ends the launch")
     finally:
         os._exit(status)
+
+
+def _next_range(others: int) -> range | None:
+    """Take the next range of the file; None if there is none."""
+    import fcntl  # not on all systems
+
+    fcntl.lockf(others, fcntl.LOCK_EX)  # the position of a file in memory is not advanced atomically
+    try:
+        record = os.read(others, RANGE.size)
+    finally:
+        fcntl.lockf(others, fcntl.LOCK_UN)
+    return range(*RANGE.unpack(record)) if record else None

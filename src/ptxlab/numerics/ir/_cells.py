@@ -12,9 +12,9 @@ from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, c_f16, round
 from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_exponent
 
 if TYPE_CHECKING:
-    from ptxlab.numerics.ir._fused import Fused, Row
+    from ptxlab.numerics.ir._block import Block, Row
 
-__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
+__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum", "largest_magnitude"]
 
 LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
@@ -35,35 +35,50 @@ class FieldCells:
     first : C in these units
     """
 
-    def __init__(self, kernel: Fused, row: Row, exponent: Value, m: Value) -> None:
-        step = self.step = kernel.step
+    def __init__(self, block: Block, row: Row, exponent: Value, m: Value) -> None:
+        step = self.step = block.step
         self.row, self.m = row, m
-        c = self.c = row.acc.load(vector("i32", kernel.lanes), m) & kernel.keep
+        c = self.c = row.acc.load(vector("i32", block.lanes), m)
         products = exponent.convert("zext", "i32") << 23
         self.top = products.max(c & F32_INFINITY)
-        up = c.constant((2 * 127 + step.window) << 23) - self.top
-        self.up = (up - ((127 - LOWERED) << 23)).max(0)
-        self.down = (self.top - (step.window << 23)).bits("float")
-        self.first = (c.bits("float") * up.bits("float")).convert("fptosi", "i32")
+        self.up = (c.constant((127 + LOWERED + step.window) << 23) - self.top).variable()
 
     @staticmethod
-    def lost(kernel: Fused, cells: Sequence[Any], m: Value) -> Value:
-        """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products."""
-        code = kernel.code
-        tops = [cell.top for cell in cells]
-        largest, least = reduce(Value.max, tops), reduce(Value.min, tops)
-        found = code.variable("i1", largest.eq(F32_INFINITY).reduce("or"))
-        with code.when(least.eq(LEAST_FIELD << 23).reduce("or")):
-            tiny = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
-            found.set(found.get() | reduce(or_, tiny).reduce("or"))
-        with code.when(kernel.a_flagged):
-            flags = [kernel.abad.load(vector("i32", kernel.lanes), m + g * kernel.lanes) for g in range(kernel.groups)]
+    def lost(block: Block, cells: Sequence[Any], m: Value) -> Value:
+        """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products.
+
+        One unsigned maximum finds all that is rare: it is past what the least product has if there are no products, or if C is so large
+        that no product reaches the window, which makes `up` negative.
+        """
+        code = block.code
+        found = code.variable("i1", 0)
+        most: Value = reduce(lambda one, other: one.intrinsic("umax", other), (cell.up.get() for cell in cells))
+        with code.when(most.uge((127 + LOWERED + block.step.window - LEAST_FIELD) << 23).reduce("or")):
+            alone = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
+            found.set(reduce(or_, (cell.top.eq(F32_INFINITY) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
+            for cell in cells:
+                cell.bound()
+        with code.when(block.a_flagged):
+            flags = [block.abad.load(vector("i32", block.lanes), m + g * block.lanes) for g in range(block.groups)]
             found.set(found.get() | reduce(or_, flags).ne(0).reduce("or"))
         return found.get()
 
+    def bound(self) -> None:
+        """Keep `up` from being negative, which it is only where C is so large that every product is below the window."""
+        self.up.set(self.up.get().max(0))
+
+    @property
+    def first(self) -> Value:
+        up = self.top.constant((2 * 127 + self.step.window) << 23) - self.top
+        return (self.c.bits("float") * up.bits("float")).convert("fptosi", "i32")
+
+    @property
+    def down(self) -> Value:
+        return (self.top - (self.step.window << 23)).bits("float")
+
     def scaled(self, product: Value) -> Value:
         """A product with a lowered factor, in units of the window's last bit, or less than one such unit."""
-        return (product.bits("i32") + self.up).bits("float")
+        return (product.bits("i32") + self.up.get()).bits("float")
 
     def above_last_bit(self, units: Value) -> Value:
         """By how many bits exponents lie above the window's last bit."""
@@ -77,12 +92,12 @@ class FieldCells:
 class ExponentCells:
     """A vector of neighbouring cells of one row of the accumulator; exponents are integers without a bias. As `FieldCells`."""
 
-    def __init__(self, kernel: Fused, row: Row, exponent: Value, m: Value) -> None:
-        step = self.step = kernel.step
-        self.row, self.m, self.small = row, m, kernel.small
-        lanes = kernel.lanes
-        c = self.c = row.acc.load(vector("i32", lanes), m) & kernel.keep
-        if kernel.small:
+    def __init__(self, block: Block, row: Row, exponent: Value, m: Value) -> None:
+        step = self.step = block.step
+        self.row, self.m, self.small = row, m, block.small
+        lanes = block.lanes
+        c = self.c = row.acc.load(vector("i32", lanes), m)
+        if block.small:
             product = exponent.convert("zext", "i32") - sum(BIASES.values())
             self.empty = product.lt(LEAST_FIELD - sum(BIASES.values()) + 1)
         else:
@@ -90,9 +105,9 @@ class ExponentCells:
             self.empty = product.lt(dead_exponent(True) // 2)
         shift = None
         if step.scales:
-            shift = kernel.a_scale.load(vector("i32", lanes), m) + row.scale.splat(lanes)
+            shift = block.a_scale.load(vector("i32", lanes), m) + row.scale.splat(lanes)
             product = self.empty.select(product, product + shift)
-        flagged = kernel.abad.load(vector("i32", lanes), m).ne(0)
+        flagged = block.abad.load(vector("i32", lanes), m).ne(0)
         if step.output == "f16":
             value, c_exponent = c_f16(c)
             c_exponent = (c & 0x7FFF).eq(0).select(c.constant(step.floor), c_exponent)
@@ -103,7 +118,7 @@ class ExponentCells:
             field = (c >> 23) & 255
             flagged = flagged | (c & F32_INFINITY).eq(F32_INFINITY)
             top = product.max(field.max(1) - 127)
-        if not kernel.small or step.scales:
+        if not block.small or step.scales:
             outside = product.lt(LOWEST) | top.gt(HIGHEST)
             flagged = flagged | (outside & self.empty.eq(0))
         self.flagged = flagged
@@ -111,16 +126,19 @@ class ExponentCells:
         up = (top.constant(127 + step.window) - top) << 23
         self.down = ((top + (127 - step.window)) << 23).bits("float")
         self.up = up.bits("float")
-        if kernel.small:
+        if block.small:
             # What this clamps is zero, or is truncated to zero.
             self.up = ((self.scaled_top.constant(LOWERED + step.window) - self.scaled_top).max(0).min(LARGEST_RAISE)) << 23
         self.first = (value * up.bits("float")).convert("fptosi", "i32")
 
     @staticmethod
-    def lost(kernel: Fused, cells: Sequence[Any], m: Value) -> Value:
+    def lost(block: Block, cells: Sequence[Any], m: Value) -> Value:
         """Whether there are cells that `general` has to do."""
         flagged: list[Value] = [cell.flagged for cell in cells]
         return reduce(or_, flagged).reduce("or")
+
+    def bound(self) -> None:
+        """Do nothing: `up` is in range."""
 
     def scaled(self, product: Value) -> Value:
         """A product, with a lowered factor where exponents are bytes, in units of the window's last bit, or less than one such unit."""
@@ -143,12 +161,17 @@ Cells = FieldCells | ExponentCells
 
 
 class IntegerSum:
-    """C and the terms of a vector of cells, in units of the last bit of the window; correct unless ``overflow`` is negative."""
+    """C and the terms of a vector of cells, in units of the last bit of the window.
+
+    Attributes
+    ----------
+    overflow : negative where the sum is wrong, if parts are added
+    """
 
     def __init__(self, cell: Cells) -> None:
         self.cell = cell
         self.total = cell.first.variable()
-        self.overflow = cell.first.constant(0).variable()
+        self.overflow = self.total.get().constant(0).variable()
 
     def add(self, part: Value) -> None:
         """Add a sum of up to TERMS terms."""
@@ -164,10 +187,13 @@ class IntegerSum:
         self.add(shifted)
         self.overflow.set(self.overflow.get() | (number.constant(0) - lost) | lost)
 
-    def finish(self) -> None:
-        """Convert and store the sum."""
-        cut = to_float_toward_zero(self.total.get())
-        self.cell.store(cut & ~0x3FF if self.cell.step.output == "e8m13" else cut)
+    def converted(self) -> Value:
+        """The bits of the float32 next to the sum toward zero."""
+        return to_float_toward_zero(self.total.get())
+
+    def store(self, converted: Value) -> None:
+        """Store the sum, given what it was converted to."""
+        self.cell.store(converted & ~0x3FF if self.cell.step.output == "e8m13" else converted)
 
 
 class DoubleSum:
@@ -214,3 +240,21 @@ def to_float_toward_zero(number: Value) -> Value:
     nearest = below.convert("sitofp", "float")
     further = nearest.convert("fptosi", "i32").lt(below)
     return ((nearest.bits("i32") + further.sext("i32")) & 0x7FFFFFFF) | (number & SIGN)
+
+
+_LARGER_MAGNITUDE = 0b1011
+"""Of an AVX-512 instruction: the larger of two magnitudes."""
+
+
+def largest_magnitude(numbers: Sequence[Value]) -> Value:
+    """The largest magnitude of float32 numbers in each lane, of which the bits are given."""
+    if numbers[0].type != "<16 x i32>":
+        return reduce(Value.max, (number & 0x7FFFFFFF for number in numbers)).bits("float")
+    code, name, some = numbers[0].function, "@llvm.x86.avx512.mask.range.ps.512", "<16 x float>"
+    code.module.declare(name, f"declare {some} {name}({some}, {some}, i32, {some}, i16, i32)")
+    options = f"i32 {_LARGER_MAGNITUDE}, {some} zeroinitializer, i16 -1, i32 4"
+
+    def larger(one: Value, other: Value) -> Value:
+        return code.emit(f"call {some} {name}({one}, {other}, {options})", some)
+
+    return reduce(larger, (number.bits("float") for number in numbers))

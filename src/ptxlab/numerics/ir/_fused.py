@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import chain, cycle
 from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, vector
-from ptxlab.numerics._steps import NARROW, Step
-from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics._steps import Step
+from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow
+from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
 from ptxlab.numerics.ir._general import LANES, general
 from ptxlab.numerics.ir.prepare import (
     CHUNK,
     EXPONENTS,
-    FLAGGED,
     FLAGS,
     MODERATE,
     PADDED,
@@ -35,12 +36,10 @@ from ptxlab.numerics.ir.prepare import (
     dead_exponent,
 )
 
-__all__ = ["BLOCK", "fused_ir", "reads_pairs"]
+__all__ = ["BLOCK", "fused_ir"]
 
 BLOCK = 64
 """Cells of one row of the accumulator that are done together; its width must be a multiple."""
-TERMS = 16
-"""Truncated products, each below 2^(window + 2), that an int32 can sum for a window of 25 bits."""
 MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
@@ -49,16 +48,7 @@ MOST_PRODUCTS = 64
 """Of one step, with those of elements that a sparse A does not store."""
 STRETCH = 256
 """Cells of a row whose largest exponents are found before their sums."""
-UNROLLED = 4
-"""Elements, or pairs of them, of one turn of a loop."""
-SUMS_AT_ONCE = 4
-"""Vectors of cells to which terms are added in one loop."""
-PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
-
-
-def reads_pairs(step: Step) -> bool:
-    """Whether the function of a step reads the integers of its operands."""
-    return step.a == NARROW and step.output == "f32"
+PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 scale"
 
 
 def fused_ir(step: Step, wide: bool, lanes: int) -> str:
@@ -79,7 +69,7 @@ def fused_ir(step: Step, wide: bool, lanes: int) -> str:
     return module.text()
 
 
-class Fused:
+class Fused(Block):
     """A function for one step.
 
     Two rows of the accumulator are done together, which reads A once for both.
@@ -91,34 +81,33 @@ class Fused:
     """
 
     def __init__(self, module: Module, name: str, step: Step, wide: bool, lanes: int, *, small: bool) -> None:
-        self.step, self.small, self.lanes = step, small, lanes
-        self.cell = FieldCells if small and not step.scales and step.output != "f16" else ExponentCells
-        self.narrow = "i8" if small else "i16"
+        code = Function(module, name, "void", PARAMETERS, internal=name != "mma")
+        super().__init__(code, code["a"], step, lanes, small=small)
+        self.doubles = f"{name}_doubles"
+        if step.output != "f16" and (may_overflow(step) or not adds_directly(step)):
+            Doubles(module, self.doubles, step, lanes, small=small)
         self.general_exponent = "i16" if wide else "i8"
-        self.groups = 4
-        self.width = lanes * self.groups
-        self.code = code = Function(module, name, "void", PARAMETERS, internal=name != "mma")
+        self.width = 4 * lanes
         exponents = SMALL_EXPONENTS if small and wide else EXPONENTS
-        self.a, self.ae, self.abad = (code["a"].pointer(i) for i in (VALUES, EXPONENTS, FLAGS))
+        self.ae = code["a"].pointer(EXPONENTS)
         self.b, self.be, self.bbad = (code["b"].pointer(i) for i in (VALUES, EXPONENTS, FLAGS))
         self.a_exponents, self.b_exponents = (code[x].pointer(exponents) for x in "ab")
-        self.lda, self.ldb = code["a"].word(PADDED), code["b"].word(PADDED)
-        self.a_flagged = code["a"].word(FLAGGED).ne(0)
-        self.a_scale, self.b_scales = (code[name].pointer(SCALES) for name in "ab")
-        self.has_pairs = reads_pairs(step)
+        self.ldb = code["b"].word(PADDED)
+        self.b_scales = code["b"].pointer(SCALES)
         if self.has_pairs:
             self.a_pairs, self.b_pairs = (code[x].pointer(PAIRS) for x in "ab")
             self.a_units = self.a_pairs.at(self.lda * (code["count"] >> 1), "i32")
             self.a_bits = self.a_units.at(self.lda, "i32")
             self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")
             self.b_bits = self.b_units.at(code["n"], "i32")
-        self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
+        self.options = {name: code[name].to("i32") for name in ("keep", "sign", "scale")}
+        self.sign = self.options["sign"].splat(lanes)
         assert 2 * step.k <= MOST_PRODUCTS
         self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(2)]
         self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(2)]
         with code.loop(code["n"], 2) as n:
             several = (n + 1).lt(code["n"])
-            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | code["scale"]
+            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | self.options["scale"]
             together = several & flagged.eq(0)
             turns = (together | several.eq(0)).select(n + 1, n + 2)
             with code.loop(turns, start=n) as first:
@@ -127,153 +116,158 @@ class Fused:
     def _two_rows(self, first: Value, second: Value) -> None:
         """All cells of two rows, or of one that is given twice."""
         code = self.code
-        rows = [Row(self, n, factors) for n, factors in zip((first, second), self.factors, strict=True)]
+        rows = [PreparedRow(self, n, factors) for n, factors in zip((first, second), self.factors, strict=True)]
         self.is_one = first.eq(second)
-        with code.when((self.bbad.load("i32", first) | code["scale"]).eq(0)) as special:
+        with code.when(code["keep"].eq(0)), code.loop(code["m"], self.lanes) as m:
+            for row in rows:
+                row.acc.store(code.const(vector("i32", self.lanes), 0), m)
+        with code.when((self.bbad.load("i32", first) | self.options["scale"]).eq(0)) as special:
             self._blocks(rows)
             special()
             with code.loop(code["m"], LANES) as m:
                 self._general(rows[0], m)
 
-    def _general(self, row: Row, m: Value) -> None:
+    def _general(self, row: PreparedRow, m: Value) -> None:
         code = self.code
         here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
         scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
-        code.call(
-            "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
-        )
+        code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
-    def _blocks(self, rows: list[Row]) -> None:
-        """All cells of some rows."""
+    def _blocks(self, rows: list[PreparedRow]) -> None:
+        """All cells of some rows.
+
+        LLVM does not know that an opaque number is a counter: it would keep one for each array, more than there are registers.
+        """
         code = self.code
         with code.loop(code["m"], STRETCH) as first:
             end = (first + STRETCH).min(code["m"])
-            with code.loop(end, self.width, first) as m:
-                for found, largest in zip(self.largest, self._largest_exponents(rows, m), strict=True):
-                    found.store(largest, m - first)
-            with code.loop(end, self.width, first) as m:
-                self._block(rows, m, m - first)
+            with code.loop(end, 2 * self.width, first, entered=True) as m:
+                here = code.opaque(m)
+                places = here, (here + self.width).lt(end).select(here + self.width, here)
+                for found, largest in zip(self.largest, self._largest_exponents(rows, places), strict=True):
+                    for place, some in zip(places, largest, strict=True):
+                        found.store(some, place - first)
+            with code.loop(end, self.groups * self.lanes, first, entered=True) as m:
+                here = code.opaque(m)
+                self._block(rows, here, [found.at(here - first, self.narrow) for found in self.largest])
 
-    def _block(self, rows: list[Row], m: Value, place: Value) -> None:
-        code, lanes = self.code, self.lanes
-        cells = [
-            self.cell(self, row, largest.load(vector(self.narrow, lanes), place + g * lanes), m + g * lanes)
-            for g in range(self.groups)
-            for row, largest in zip(rows, self.largest, strict=True)
-        ]
+    def _block(self, rows: list[PreparedRow], m: Value, largest: list[Value]) -> None:
+        code = self.code
+        cells = self.cells(rows, m, largest)
         with code.when(self.cell.lost(self, cells, m)) as otherwise:
-            with code.loop(m + self.width, LANES, m) as here:
+            with code.loop(m + self.groups * self.lanes, LANES, m) as here:
                 self._general(rows[0], here)
                 with code.when(self.is_one.eq(0)):
                     self._general(rows[1], here)
             otherwise()
             if self.step.output == "f16":
-                self._finish(m, [DoubleSum(cell) for cell in cells])
+                self.finish(m, [DoubleSum(cell) for cell in cells])
                 return
             sums = [IntegerSum(cell) for cell in cells]
             if self.has_pairs:
-                shifts = self._shifts(cells, m)
+                shifts = self._shifts(rows, cells)
                 with code.when(reduce(or_, (shift.ugt(MOST_SHIFTED) for shift in shifts)).reduce("or")) as exact:
-                    self._add_terms(m, sums)
+                    self.add_terms(m, sums)
                     exact()
-                    self._add_dots(m, sums, shifts)
+                    self._add_dots(rows, m, sums, shifts)
             else:
-                self._add_terms(m, sums)
-            with code.when(reduce(or_, (each.overflow.get() for each in sums)).lt(0).reduce("or")) as otherwise:
-                self._finish(m, [DoubleSum(cell) for cell in cells])
+                self.add_terms(m, sums)
+            converted = [each.converted() for each in sums]
+            overflow = self._overflow(sums, converted)
+            if overflow is None:
+                self._store(sums, converted)
+                return
+            with code.when(overflow) as otherwise:
+                parts = [[getattr(row, part) for row in rows] for part in ("acc", "factors", "scale")]
+                code.call(self.doubles, "void", code["a"], m, code["count"], *chain(*parts), *largest)
                 otherwise()
-                for each in sums:
-                    each.finish()
+                self._store(sums, converted)
 
-    def _shifts(self, cells: Sequence[Cells], m: Value) -> list[Value]:
+    def _overflow(self, sums: Sequence[IntegerSum], converted: Sequence[Value]) -> Value | None:
+        """Whether a sum may be wrong; None if it cannot."""
+        if not adds_directly(self.step):
+            return reduce(or_, (each.overflow.get() for each in sums)).lt(0).reduce("or")
+        if not may_overflow(self.step):
+            return None
+        # C is less than two units of the largest exponent: by so much a sum can be past the end.
+        return largest_magnitude(converted).ge(float((1 << 31) - (2 << self.step.window))).reduce("or")
+
+    def _store(self, sums: Sequence[IntegerSum], converted: Sequence[Value]) -> None:
+        for each, bits in zip(sums, converted, strict=True):
+            each.store(bits)
+
+    def _shifts(self, rows: list[PreparedRow], cells: Sequence[Cells]) -> list[Value]:
         """For each vector of cells, the bits by which the unit of its integer products lies above the window's last bit.
 
         It is more than MOST_SHIFTED where the unit lies below, where the sums could overflow, or where a row has no integers.
         """
         found = []
-        for cell in cells:
-            units = self.a_units.load(vector("i32", self.lanes), cell.m) + cell.row.unit.splat(self.lanes)
-            bits = self.a_bits.load(vector("i32", self.lanes), cell.m) + cell.row.bits.splat(self.lanes)
+        for cell, row in zip(cells, cycle(rows), strict=False):
+            units = self.a_units.load(vector("i32", self.lanes), cell.m) + row.unit.splat(self.lanes)
+            bits = self.a_bits.load(vector("i32", self.lanes), cell.m) + row.bits.splat(self.lanes)
             # Where this clamps, all products are zero.
             shift = cell.above_last_bit(units).min(MOST_SHIFTED)
             found.append(bits.gt(MOST_PRODUCT_BITS).select(shift.constant(-1), shift))
         return found
 
-    def _add_dots(self, m: Value, sums: Sequence[IntegerSum], shifts: Sequence[Value]) -> None:
+    def _add_dots(self, rows: list[PreparedRow], m: Value, sums: Sequence[IntegerSum], shifts: Sequence[Value]) -> None:
         """Add the sums of all products as integers: no product is truncated."""
         code, lanes = self.code, self.lanes
-        rows = len(sums) // self.groups
         for first in range(0, len(sums), SUMS_AT_ONCE):
             some = sums[first : first + SUMS_AT_ONCE]
             parts = [code.variable(vector("i32", lanes), 0) for _ in some]
-            with code.loop(code["count"] >> 1, UNROLLED) as start:
+            with code.loop(code["count"] >> 1, UNROLLED, entered=True) as start:
                 for j in range(UNROLLED):
                     pair = start + j
                     line = self.a_pairs.at(pair * self.lda + m, "i32")
-                    b = [each.cell.row.pairs.load("i32", pair).splat(lanes) for each in sums[:rows]]
-                    a = [line.load(vector("i32", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
+                    b = [row.pairs.load("i32", pair).splat(lanes) for row in rows]
+                    a = [line.load(vector("i32", lanes), (first + i) // 2 * lanes) for i in range(0, len(some), 2)]
                     for i, part in enumerate(parts):
-                        part.set(part.get() + a[i // rows].pair_dot(b[i % rows]))
+                        part.set(part.get() + a[i // 2].pair_dot(b[i % 2]))
             for each, part, shift in zip(some, parts, shifts[first:], strict=False):
                 dot = (part.get() ^ self.sign.operation("ashr", 31)) - self.sign.operation("ashr", 31)
                 each.add_shifted(dot, shift)
 
-    def _finish(self, m: Value, sums: Sequence[DoubleSum]) -> None:
-        self._add_terms(m, sums)
-        for each in sums:
-            each.finish()
+    def _largest_exponents(self, rows: list[PreparedRow], places: Sequence[Value]) -> list[list[Value]]:
+        """For each row, the largest product exponents of its cells at each place.
 
-    def _add_terms(self, m: Value, sums: Sequence[DoubleSum | IntegerSum]) -> None:
-        """Add the truncated products to the sums of a block, whose rows of A begin at ``m``."""
-        code, lanes = self.code, self.lanes
-        rows = len(sums) // self.groups
-        for first in range(0, len(sums), SUMS_AT_ONCE):
-            some = sums[first : first + SUMS_AT_ONCE]
-            with code.loop(code["count"], TERMS) as start:
-                parts = [code.variable(vector("i32", lanes), 0) for _ in some]
-                with code.loop((start + TERMS).min(code["count"]), start=start) as k:
-                    line = self.a.at(k * self.lda + m, "float")
-                    b = [each.cell.row.factors.load("float", k).splat(lanes) for each in sums[:rows]]
-                    a = [line.load(vector("float", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
-                    for i, (each, part) in enumerate(zip(some, parts, strict=True)):
-                        term = each.cell.scaled(a[i // rows] * b[i % rows])
-                        part.set(part.get() + term.convert("fptosi", "i32"))
-                for each, part in zip(some, parts, strict=True):
-                    each.add(part.get())
-
-    def _largest_exponents(self, rows: list[Row], m: Value) -> list[Value]:
-        """For each row, the largest product exponents of its cells; less than any, and LEAST_FIELD if bytes, if all products are zero."""
+        They are less than any, and LEAST_FIELD if bytes, if all products are zero.
+        """
         code = self.code
         least = LEAST_FIELD if self.small else 2 * dead_exponent(True)
-        largest = [code.variable(vector(self.narrow, self.width), least) for _ in rows]
-        with code.loop(code["count"], UNROLLED) as first:
-            for k in (first + j for j in range(UNROLLED)):
-                a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)
-                for row, found in zip(rows, largest, strict=True):
-                    both = a + row.exponents.load(self.narrow, k).splat(self.width)
-                    found.set(found.get().intrinsic("umax" if self.small else "smax", both))
-        return [found.get() for found in largest]
+        some = vector(self.narrow, self.width)
+        largest = [[code.variable(some, least) for _ in places] for _ in rows]
+
+        def larger(one: Value, other: Value) -> Value:
+            return one.intrinsic("umax" if self.small else "smax", other)
+
+        with code.loop(code["count"], UNROLLED, entered=True) as first:
+            steps = [first + j for j in range(UNROLLED)]
+            a = [[self.a_exponents.load(some, k * self.lda + m) for k in steps] for m in places]
+            for row, found in zip(rows, largest, strict=True):
+                b = [row.exponents.load(self.narrow, k).splat(self.width) for k in steps]
+                for exponents, each in zip(a, found, strict=True):
+                    sums = [x + y for x, y in zip(exponents, b, strict=True)]
+                    # Pairs first: a chain of maxima would wait for each of them.
+                    each.set(larger(each.get(), reduce(larger, map(larger, sums[::2], sums[1::2]))))
+        return [[each.get() for each in found] for found in largest]
 
 
-class Row:
-    """A row of the accumulator, with the row of B that belongs to it.
-
-    Attributes
-    ----------
-    factors : the values of B with the sign of the products; where exponents are bytes, times two to the power of minus LOWERED
-    """
+class PreparedRow(Row):
+    """A row with what is read of its row of B; its factors are written to the memory that is given for them."""
 
     def __init__(self, kernel: Fused, n: Value, factors: Value) -> None:
+        code = kernel.code
+        scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.options["scale"]
+        super().__init__(code["acc"].at(n * code["stride"]), factors, scale)
         line = n * kernel.ldb
-        self.values, self.factors = kernel.b.at(line, "float"), factors
-        with kernel.code.loop(kernel.code["count"], CHUNK) as k:
+        self.values = kernel.b.at(line, "float")
+        with code.loop(code["count"], CHUNK, entered=True) as k:
             some = self.values.load(vector("float", CHUNK), k)
             lowered = some * 2.0**-LOWERED if kernel.small else some
-            factors.store((lowered.bits("i32") ^ kernel.code["sign"]).bits("float"), k)
+            factors.store((lowered.bits("i32") ^ kernel.options["sign"]).bits("float"), k)
         self.exponents = kernel.b_exponents.at(line, kernel.narrow)
         self.general_exponents = kernel.be.at(line, kernel.general_exponent)
-        self.scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.code["scale"]
-        self.acc = kernel.code["acc"].at(n * kernel.code["stride"])
         if kernel.has_pairs:
             self.pairs = kernel.b_pairs.at(line, "i16")
             self.unit, self.bits = (array.load("i32", n) for array in (kernel.b_units, kernel.b_bits))

@@ -106,9 +106,9 @@ class _Fast:
 
     def __init__(self, module: Module, step: Step, lanes: int) -> None:
         self.step, self.lanes = step, lanes
-        parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 groups"
+        parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 groups"
         code = self.code = Function(module, "mma", "void", parameters)
-        self.groups = code["groups"].convert("sext", "i64")
+        self.groups = code["groups"]
         self.words = code["count"].operation("sdiv", self.groups * WORD)
         arrays = (VALUES, SCALES, EXPONENTS, LIVE)
         self.a, self.b = ([code[name].pointer(j) for j in some] for name, some in (("a", arrays), ("b", (*arrays, STARTS))))
@@ -117,7 +117,8 @@ class _Fast:
         self.a_blocks, self.a_units = code["a"].pointer(BLOCKS), code["a"].pointer(UNITS)
         self.a_factors, self.b_factors = (code[name].pointer(FACTORS) for name in "ab")
         self.lda, self.ldb = (code[name].word(LINE) for name in "ab")
-        self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
+        self.options = [code[name].to("i32") for name in ("keep", "sign")]
+        self.keep, self.sign = (option.splat(lanes) for option in self.options)
         self.vectors = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
         self.width = lanes * self.vectors
         self.kept = [code.stack(f"[{self.width} x i32]", 64) for _ in range(2)]
@@ -143,7 +144,7 @@ class _Fast:
         b, o = self.code, row.operands
         a = (x.at(m, "i32") for x in (o.a_values, o.a_scales, o.a_exponents, o.a_live))
         line = (o.b_values, o.b_scales, o.b_exponents, o.b_live, o.b_starts)
-        b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.words, b["keep"], b["sign"], b.const("i32", 0))
+        b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.words, *self.options, b.const("i32", 0))
 
     def _block(self, rows: list[_Row], m: Value) -> None:
         at = [m + self.lanes * j for j in range(self.vectors)]
@@ -221,7 +222,7 @@ class _Row:
     """A row of the accumulator, with the row of B that belongs to it."""
 
     def __init__(self, kernel: _Fast, n: Value) -> None:
-        self.n, self.sign = n, kernel.code["sign"].operation("ashr", 31)
+        self.n, self.sign = n, kernel.options[1].operation("ashr", 31)
         first = n * kernel.groups
         line = [kernel.b[0].at(n * kernel.ldb, "i32"), *(x.at(first, "i32") for x in kernel.b[1:])]
         self.operands = _Operands(kernel.code, [*kernel.a, kernel.lda], line, kernel.lanes)

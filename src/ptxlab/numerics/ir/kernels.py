@@ -12,7 +12,8 @@ from ptxlab.formats import FORMATS
 from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
-from ptxlab.numerics.ir._fused import fused_ir, reads_pairs
+from ptxlab.numerics.ir._block import adds_directly, may_overflow, reads_pairs
+from ptxlab.numerics.ir._fused import fused_ir
 from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
 from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
@@ -26,13 +27,13 @@ GROUPS = 4
 def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...], quick: bool = False) -> native.Library:
     """Compile the function that ``write`` emits, for vectors with the given number of 32-bit lanes.
 
-    ``quick``: without optimisation, in a sixth of the time, unless the cache has the optimised code.
+    ``quick``: without optimisation, in less than half of the time, unless the cache has the optimised code.
     """
     lanes = native.host().vector_bits // 32
     parts = ("numerics", lanes, *key)
     if quick and native.OBJECTS.read(native.object_key(*parts)) is None:
         return native.compile_or_load((*parts, "quick"), exports, lambda: write(lanes), opt=0)
-    return native.compile_or_load(parts, exports, lambda: write(lanes), opt=1)
+    return native.compile_or_load(parts, exports, lambda: write(lanes), opt=1, light=True)
 
 
 @cache
@@ -66,7 +67,14 @@ def _key(step: Step, wide: bool) -> tuple[object, ...]:
         return "group", step.window, step.floor
     if step.output == "s32":
         return ("integer",)
-    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step)
+    return "fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step), _sums(step)
+
+
+def _sums(step: Step) -> str:
+    """How a step's terms are summed, as far as nothing else decides it."""
+    if step.output not in ("f32", "e8m13") or step.group > 1 or reads_pairs(step):
+        return ""
+    return ("" if may_overflow(step) else ", sums of 32 bits") if adds_directly(step) else ", sums in parts"
 
 
 @cache
@@ -83,9 +91,8 @@ def _multiplier(step: Step, wide: bool, quick: bool = False) -> native.Library:
 
 @cache
 def multiplier(step: Step, wide: bool) -> Any:
-    """The function that adds one step to an accumulator."""
-    arguments = [ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int32] * 3]
-    return _multiplier(step, wide).function("mma", None, *arguments)
+    """The function that adds one step to an accumulator; ctypes converts integers faster if they are declared as addresses."""
+    return _multiplier(step, wide).function("mma", None, *[ctypes.c_void_p] * 10)
 
 
 def multiplier_address(step: Step, wide: bool, quick: bool) -> int:
@@ -101,7 +108,7 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
     ]
     kernels = {_key(row, is_wide(fmt)): (row, is_wide(fmt)) for row in rows for fmt in row.a}
     for row, wide in kernels.values():
-        flags = [", wide exponents"] * wide + [", block-scaled"] * bool(row.scales) + [", integers"] * reads_pairs(row)
+        flags = [", wide exponents"] * wide + [", block-scaled"] * bool(row.scales) + [", integers"] * reads_pairs(row) + [_sums(row)]
         name = f"products to {row.output}, window {row.window}, floor {row.floor}{''.join(flags)}"
         parts.append(("products of s32" if row.output == "s32" else name, partial(multiplier, row, wide)))
     parts.sort(key=lambda part: part[0])
@@ -127,12 +134,12 @@ def _warm_operand(fmt: str) -> None:
 def integer_ir(lanes: int) -> str:
     """The function ``mma``; ``saturate`` chooses between clamping and wrapping the sum with C."""
     module = Module()
-    parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 saturate, i32 unused"
+    parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 saturate, i64 unused"
     code = Function(module, "mma", "void", parameters)
     a, b = (code[name].load("ptr") for name in "ab")
     lda, ldb = (code[name].load("i64", 3) for name in "ab")
-    keep = code["keep"].splat(lanes)
-    saturate = code["saturate"].splat(lanes).ne(0)
+    keep = code["keep"].to("i32").splat(lanes)
+    saturate = code["saturate"].to("i32").splat(lanes).ne(0)
     with code.loop(code["n"]) as n:
         line = b.at(n * ldb, "float")
         acc = code["acc"].at(n * code["stride"])

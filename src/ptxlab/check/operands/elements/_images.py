@@ -56,8 +56,10 @@ class RegisterImage:
     k_dimension : the dimension of the array in which k advances; -1 if there are several or none
     step : elements in this dimension from k to the next k in order, 0 if k does not advance in equal steps
     order : for each k its place in this order; empty if it is not known
-    columns : elements of a row
-    doubt : where a row goes on in another dimension of the array, in which rows differ too: there may be a better image
+    columns : units of a row
+    per_unit : elements of k that count as one: neighbours in the array, in order
+    doubt : where a row goes on in another dimension of the array, in which rows differ too, or rows and k change places: there may be a
+        better image
     """
 
     array: ArrayPlace
@@ -66,7 +68,13 @@ class RegisterImage:
     step: int
     order: tuple[int, ...]
     columns: int
+    per_unit: int = 1
     doubt: Apart | None = None
+
+    @property
+    def k(self) -> int:
+        """Elements of a row."""
+        return self.columns * self.per_unit
 
     @property
     def has_steps(self) -> bool:
@@ -85,49 +93,62 @@ class RegisterImage:
         """
         if not self.order or not other.order:
             return True
-        a, b = sorted((self, other), key=lambda image: image.columns)
-        if _SPARSE * a.columns == b.columns:
-            sizes = _STORED[:1] if a.array.itemsize == _WORD else _STORED
-            return any(a.agrees_in(b, size, _SPARSE * size) for size in sizes)
-        return a.columns != b.columns or a.agrees_in(b, 1, 1)
+        a, b = sorted((self, other), key=lambda image: image.k)
+        times = b.k // a.k
+        if a.k * times != b.k or times > _SPARSE:
+            return True
+        sizes = _STORED if times > 1 and a.array.itemsize < _WORD else _STORED[:1]
+        return any(a._agrees_in(b, size, times) for size in sizes)
 
-    def agrees_in(self, other: RegisterImage, size: int, other_size: int) -> bool:
-        """Whether groups of k of so many elements stand in the same order in both; one of them may go backwards."""
-        own, found = self._groups(size), other._groups(other_size)
-        return own is not None and found is not None and bool((own == found).all() or (own == len(own) - 1 - found).all())
+    def _agrees_in(self, other: RegisterImage, size: int, times: int) -> bool:
+        """Whether groups of k of so many elements, in the other one of ``times`` as many, stand in the same order in both.
+
+        One of them may go backwards, unless there is an order in what counts as one.
+        """
+        size = max(size, self.per_unit, other.per_unit // times)
+        own, found = self._groups(size), other._groups(size * times)
+        if own is None or found is None:
+            return False
+        backwards = self.per_unit == other.per_unit == 1 and bool((own == len(own) - 1 - found).all())
+        return bool((own == found).all()) or backwards
 
     def _groups(self, size: int) -> NDArray[np.int64] | None:
         """For each so many k in turn the place of these in the array; None if they are not neighbours there."""
-        found = np.array(self.order).reshape(-1, size) // size
+        units = size // self.per_unit
+        found = np.array(self.order).reshape(-1, units) // units
         return found[:, 0] if (found == found[:, :1]).all() else None
 
 
-def element_addresses(words: Addresses, bits: int) -> Addresses:
-    """Where the elements of registers come from; ``words`` is ``[row, word]``. Elements of fewer than 8 bits count by bytes."""
-    words = words[:, :: max(bits // _WORD_BITS, 1)]
-    if bits >= _WORD_BITS:
-        return np.where(words >> HALVES_SHIFT == 0, words, 0)
-    apart, low = half_distance(words), words & (1 << HALVES_SHIFT) - 1
-    parts = [low + at % _HALF + at // _HALF * apart for at in range(0, _WORD_BITS // _BYTE, max(bits // _BYTE, 1))]
-    found = np.where(words[..., None] > NO_SOURCE, np.stack(parts, axis=-1), words[..., None])
-    return found.reshape(len(words), -1)
+def element_addresses(parts: Addresses, first: NDArray[np.intp], size: int, bits: int) -> Addresses:
+    """Where elements come from; of fewer than 8 bits those that share a byte count as one. 0 for one whose bytes are not neighbours.
+
+    ``parts`` is ``[line, part]``: from where the words come of which so many bytes are taken, from the byte ``first`` on.
+    """
+    width = max(bits // _BYTE, 1)
+    at = first[..., None] + np.arange(size)
+    sources = parts[..., None]
+    found = (sources & (1 << HALVES_SHIFT) - 1) + at % _HALF + at // _HALF * half_distance(sources)
+    every = np.where(sources > NO_SOURCE, found, sources).reshape(len(parts), -1, width)
+    begins = every[..., :1]
+    together = (every == begins + np.where(begins > NO_SOURCE, np.arange(width), 0)).all(axis=-1)
+    return np.where(together, every[..., 0], 0)
 
 
-def stands_as_loaded(words: Addresses, bits: int) -> bool:
+def stands_as_loaded(elements: Addresses, bits: int) -> bool:
     """Whether the array may have been arranged for the registers.
 
     Either those of each lane stand one after the other in global memory, or the lanes of each register do.
     """
-    registers = _registers(words, bits)
+    registers = _registers(elements, bits)
     if len(registers) == 1:
         return False
-    by_lane = np.diff(registers, axis=0) == registers.shape[-1] // _LANES_OF_A_ROW * _WORD
-    by_register = np.diff(registers.reshape(*registers.shape[:2], -1)) == _WORD
+    by_lane = np.diff(registers, axis=0) == max(bits // _BYTE, _WORD)
+    by_register = np.diff(registers.reshape(*registers.shape[:2], -1)) == max(bits // _BYTE, 1)
     return bool(by_lane.all() or by_register.all())
 
 
-def image_of_elements(found: Addresses, array: ArrayPlace) -> RegisterImage | Apart | None:
-    """The image that the elements of a matrix have; None if it is not known."""
+def image_of_elements(found: Addresses, array: ArrayPlace, per_unit: int = 1) -> RegisterImage | Apart | None:
+    """The image that the elements of a matrix have, of which so many count as one; None if it is not known."""
     known = found > NO_SOURCE
     if not known.any() or (found == 0).any():
         return None
@@ -140,18 +161,18 @@ def image_of_elements(found: Addresses, array: ArrayPlace) -> RegisterImage | Ap
     expected = where[row] + where[:, column : column + 1] - where[row, column]
     apart: NDArray[np.bool_] = (where != expected) & together[..., None]
     if apart.any():
-        return _torn(where, known, apart)
+        return _torn(where, known, apart) or _mixed(array, apart, per_unit)
     along_k = _varying(where[row][known[row]])
     along_rows = _varying(where[:, column][known[:, column]])
     if len(along_k) >= _SEVERAL and along_k & along_rows:
         found_apart = _going_on(where[row], known[row], row)
         if along_k == along_rows and len(np.unique(where[known], axis=0)) == known.sum():
             return found_apart
-        return RegisterImage(array, along_rows, -1, 0, (), found.shape[1], found_apart)
+        return RegisterImage(array, along_rows, -1, 0, (), found.shape[1], per_unit, found_apart)
     steps = where[row]
     dimension = next(iter(along_k)) if len(along_k) == 1 else -1
     step, order = _order(steps[:, dimension]) if dimension >= 0 and known[row].all() else (0, ())
-    return RegisterImage(array, along_rows, dimension, step, order, found.shape[1])
+    return RegisterImage(array, along_rows, dimension, step, order, found.shape[1], per_unit)
 
 
 def _varying(where: Addresses) -> frozenset[int]:
@@ -168,6 +189,13 @@ def _torn(where: Addresses, known: NDArray[np.bool_], apart: NDArray[np.bool_]) 
             line, slot = np.argwhere(apart.any(axis=-1))[0].tolist()
             return Apart(what, (line, slot), (0, slot) if axis == 0 else (line, 0))
     return None
+
+
+def _mixed(array: ArrayPlace, apart: NDArray[np.bool_], per_unit: int) -> RegisterImage:
+    """Rows and k that change places: dimensions of the array do not say what is a row, but perhaps another order of registers does."""
+    line, slot = np.argwhere(apart.any(axis=-1))[0].tolist()
+    doubt = Apart("its rows and its k change places", (line, slot), (0, slot))
+    return RegisterImage(array, frozenset(), -1, 0, (), apart.shape[1], per_unit, doubt)
 
 
 def _own_dimensions(where: Addresses, known: NDArray[np.bool_], axis: int, torn: NDArray[np.bool_]) -> list[int]:
@@ -202,31 +230,31 @@ def _order(indices: NDArray[np.int64]) -> tuple[int, tuple[int, ...]]:
     return int(steps[0]), tuple(places.tolist())
 
 
-def order_of_registers(words: Addresses, bits: int, array: ArrayPlace, other: RegisterImage | None) -> tuple[int, ...] | None:
+def order_of_registers(elements: Addresses, bits: int, array: ArrayPlace, other: RegisterImage | None) -> tuple[int, ...] | None:
     """Another order of the registers of a lane in which a matrix has an image, of the same k as ``other``; None if there is none.
 
     Of several one in which rows advance, and of these one that moves the fewest registers.
     """
-    registers = _registers(words, bits)
+    registers = _registers(elements, bits)
     if not _SEVERAL <= len(registers) <= 2 * _SEVERAL:
         return None
     found = []
     for order in list(permutations(range(len(registers))))[1:]:
-        elements = element_addresses(_rows(registers[list(order)], words.shape), bits)
-        image = image_of_elements(elements, array)
+        moved = _rows(registers[list(order)], elements.shape)
+        image = image_of_elements(moved, array)
         if isinstance(image, RegisterImage) and image.order and (image.in_order if other is None else image.agrees(other)):
-            backwards = bool((np.diff(elements, axis=0) < 0).any())
+            backwards = bool((np.diff(moved, axis=0) < 0).any())
             found.append((backwards, sum(i != register for i, register in enumerate(order)), order))
     return min(found)[-1] if found else None
 
 
-def _registers(words: Addresses, bits: int) -> Addresses:
-    """The words of a matrix as ``[register, warp, row in the register, word]``.
+def _registers(elements: Addresses, bits: int) -> Addresses:
+    """The elements of a matrix as ``[register, warp, row in the register, element]``.
 
     A register holds eight rows in the four lanes of a row; if there are 16 rows in a warp, every second one holds the upper eight.
     """
-    halves, width = _halves(words.shape[0]), _LANES_OF_A_ROW * max(bits // _WORD_BITS, 1)
-    blocks = words.reshape(-1, halves, _ROWS_OF_A_REGISTER, words.shape[1] // width, width)
+    halves, width = _halves(elements.shape[0]), _LANES_OF_A_ROW * max(_WORD_BITS // max(bits, _BYTE), 1)
+    blocks = elements.reshape(-1, halves, _ROWS_OF_A_REGISTER, elements.shape[1] // width, width)
     return blocks.transpose(3, 1, 0, 2, 4).reshape(-1, len(blocks), _ROWS_OF_A_REGISTER, width)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,8 @@ class Taken:
             return None
         distance = now - start
         steps, rest = divmod(int(distance[self.image.k_dimension]), self.image.step)
-        return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), steps * self.matrix.stored)
+        moved = steps * self.image.per_unit * self.matrix.stored
+        return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), moved)
 
     def lowest(self) -> NDArray[np.int64] | None:
         """The index of the element of its first row with the lowest k, which need not be the first one; None if it is in no array."""
@@ -65,7 +66,7 @@ class Taken:
     @property
     def reach(self) -> int:
         """Elements of k that an instruction takes."""
-        return self.image.columns * self.matrix.stored
+        return self.image.k * self.matrix.stored
 
     @property
     def has_next(self) -> bool:
@@ -83,40 +84,40 @@ class ElementReporter:
         self._ops, self._natives, self._loaded = launch.program.ops, launch.program.natives, launch.program.loaded
         self._reporter = reporter
 
-    def holds(self, elements: Addresses, codes: NDArray[Any], bits: int) -> bool:
-        """Whether the elements of a matrix are those of the arrays from which they come."""
-        if codes.size != elements.size:
-            parts = codes.reshape(*elements.shape, -1).astype(np.uint32) << np.arange(0, _BYTE, bits, dtype=np.uint32)
-            codes = parts.sum(axis=-1).astype(np.uint8)
+    def holds(self, elements: Addresses, held: NDArray[np.uint8]) -> bool:
+        """Whether the elements of a matrix are those of the arrays from which they come; ``held`` are ``[row, unit, byte]``."""
         try:
             return all(
-                self._memory.view(address, code.nbytes).tobytes() == code.tobytes()
-                for address, code in zip(elements.reshape(-1).tolist(), np.ascontiguousarray(codes).reshape(-1), strict=True)
+                self._memory.view(address, len(code)).tobytes() == code.tobytes()
+                for address, code in zip(elements.reshape(-1).tolist(), held.reshape(elements.size, -1), strict=True)
                 if address > NO_SOURCE
             )
         except AccessError:
             return False
 
-    def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, cta: Cta) -> None:
-        """The element type of the instruction is not that of the array."""
-        if matrix.where:
+    def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, parts: Addresses, cta: Cta) -> None:
+        """The element type of the instruction is not that of the array, or not that for which elements have been expanded."""
+        if expanded := matrix.expanded(parts):
+            self._reporter.other_type(by, matrix, expanded, "the elements that were expanded to bytes", "expand elements of", (), cta)
+        elif matrix.where:
             self._reporter.other_type(by, matrix, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta)
 
-    def mismatch(self, by: Executed, matrix: Matrix, found: Apart, words: Addresses, verified: Verified, cta: Cta) -> None:
+    def mismatch(self, by: Executed, matrix: Matrix, found: Apart, parts: Addresses, verified: Verified, cta: Cta) -> None:
         """A matrix is none of the array's elements."""
         key = by.op.index, matrix.name
-        elements = matrix.elements(words)
+        elements = matrix.elements(parts)
         array = self._reporter.array_at(int(elements[elements > NO_SOURCE][0]))
-        if self._reporter.has(*key) or array is None or array.itemsize * _BYTE != matrix.bits or not verified():
+        if self._reporter.has(*key) or array is None or array.itemsize * _BYTE != matrix.unit_bits or not verified():
             return
         self._reporter.first(*key)
-        here, there = (f"{matrix.name}[{row}, {k}] is {_element(array, elements[row, k])}" for row, k in (found.at, found.other))
+        each = matrix.per_unit(parts)
+        here, there = (f"{matrix.name}[{row}, {k * each}] is {_element(array, elements[row, k])}" for row, k in (found.at, found.other))
         self._reporter.add(
             "O101",
             f"{matrix.title}{matrix.where} is not a matrix of the elements that were loaded: {found.what}; {here}, but {there}",
             by,
             cta,
-            fix=self.repair(matrix, words, array, None)
+            fix=self.repair(matrix, parts, array, None)
             or f"correct the addresses with which {matrix.name} is {'loaded' if matrix.loads is not None else 'loaded or stored'}, "
             "so that all rows have the same k",
             details=self._loaded_by(matrix, *found.at),
@@ -127,7 +128,7 @@ class ElementReporter:
         by: Executed,
         matrices: Sequence[Matrix],
         images: tuple[RegisterImage, RegisterImage],
-        words: Sequence[Addresses],
+        parts: Sequence[Addresses],
         verified: Verified,
         cta: Cta,
     ) -> None:
@@ -138,16 +139,16 @@ class ElementReporter:
         columns = min(image.columns for image in images)
         places = [np.array(image.order[:: image.columns // columns]) // (image.columns // columns) for image in images]
         apart = int((places[0] != places[1]).argmax())
-        elements = [matrix.elements(own) for matrix, own in zip(matrices, words, strict=True)]
+        elements = [matrix.elements(own) for matrix, own in zip(matrices, parts, strict=True)]
         at = [apart * image.columns // columns for image in images]
         here, there = (
-            f"{matrix.name}[0, {k}] is {_element(image.array, found[0, k])}"
+            f"{matrix.name}[0, {k * image.per_unit}] is {_element(image.array, found[0, k])}"
             for matrix, image, found, k in zip(matrices, images, elements, at, strict=True)
         )
         tried = [
             (image.in_order, repair)
             for number, (matrix, image) in enumerate(zip(matrices, images, strict=True))
-            if (repair := self.repair(matrix, words[number], image.array, images[1 - number]))
+            if (repair := self.repair(matrix, parts[number], image.array, images[1 - number]))
         ]
         number = 0 if images[1].in_order else 1
         wrong = matrices[number] if matrices[number].where else matrices[1 - number]
@@ -200,19 +201,18 @@ class ElementReporter:
             details=self._loaded_by(now.matrix, 0, 0),
         )
 
-    def repair(self, matrix: Matrix, words: Addresses, array: ArrayPlace, other: RegisterImage | None) -> str:
+    def repair(self, matrix: Matrix, parts: Addresses, array: ArrayPlace, other: RegisterImage | None) -> str:
         """How a matrix in registers has an image, of the same k as the other one; "" if it is not known."""
         if matrix.loads is None:
             return ""
-        repairs = []
+        repairs, elements = [], matrix.elements(parts)
         text = self._transposed(matrix)
         if text:
-            found = matrix.elements(words)
-            blocks = found.reshape(-1, _BLOCK, found.shape[1] // _BLOCK, _BLOCK).transpose(0, 3, 2, 1).reshape(found.shape)
+            blocks = elements.reshape(-1, _BLOCK, elements.shape[1] // _BLOCK, _BLOCK).transpose(0, 3, 2, 1).reshape(elements.shape)
             image = image_of_elements(blocks, array)
             if isinstance(image, RegisterImage) and image.order and (image.in_order if other is None else image.agrees(other)):
                 repairs.append(f"load {matrix.name} {text}")
-        order = order_of_registers(words, matrix.bits, array, other)
+        order = order_of_registers(elements, matrix.bits, array, other)
         if order is not None:
             repairs.append(f"give the registers of {matrix.name} in the order {', '.join(map(str, order))}, counted from 0")
         return ", or ".join(repairs)
@@ -233,8 +233,8 @@ class ElementReporter:
         """The loads of which one has brought an element."""
         if matrix.loads is None:
             return []
-        word = k * matrix.loads.shape[1] // max(matrix.elements(np.zeros(matrix.loads.shape, np.int64)).shape[1], 1)
-        return [("loaded by", self._reporter.line(self._ops[load])) for load in self._loaded.alike(int(matrix.loads[row, word]))]
+        part = k * max(matrix.bits // _BYTE, 1) // matrix.size
+        return [("loaded by", self._reporter.line(self._ops[load])) for load in self._loaded.alike(int(matrix.loads[row, part]))]
 
 
 def _element(array: ArrayPlace, address: int) -> str:

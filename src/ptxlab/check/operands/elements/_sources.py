@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._word_check import differs_function
 from ptxlab.check.operands.elements._images import Addresses, element_addresses
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
+from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
+from ptxlab.native import address_of
+from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedValues, LoadedWord
@@ -23,6 +27,7 @@ __all__ = ["Matrix", "Sources"]
 _WORD = 4
 """Bytes."""
 _WORD_BITS = 32
+_BYTE = 8
 _MOST_ADDED = 256
 """No array lies at such low addresses; the words of a load are no more bytes apart."""
 Frame = NDArray[np.uint32]
@@ -34,10 +39,13 @@ class Matrix:
 
     Attributes
     ----------
-    name, element, bits, stored : as of a `RegisterMatrix` or a `MatrixOperand`
-    places : ``[line, word]``, of each word the place of its source; lines are rows, or k if ``turned``
+    name, element, bits, stored : as of a `RegisterMatrix` or a `MatrixOperand`; the bits are those of a container
+    narrow : bits of an element that is narrower than its container, a byte; else 0
+    places : ``[line, part]``, of each part of a word the place of its source; lines are rows, or k if ``turned``
     added : what is added to the addresses there
-    loads : the load that has brought each word, ``[line, word]``; None for a matrix that is not in registers
+    first : the byte of the word there with which the part begins
+    size : bytes of a part
+    loads : the load that has brought each part, ``[line, part]``; None for a matrix that is not in registers
     where : what findings add to the title
     """
 
@@ -47,9 +55,17 @@ class Matrix:
     stored: int
     places: NDArray[np.intp]
     added: NDArray[np.int64]
+    first: NDArray[np.intp]
+    size: int = _WORD
     turned: bool = False
     loads: NDArray[np.intp] | None = None
     where: str = ""
+    narrow: int = 0
+
+    @property
+    def unit_bits(self) -> int:
+        """Bits of what one address stands for; elements of 4 bits that fill bytes count by bytes."""
+        return max(self.bits, _BYTE)
 
     @property
     def title(self) -> str:
@@ -59,39 +75,102 @@ class Matrix:
     @classmethod
     def in_registers(cls, matrix: RegisterMatrix, noted: Sequence[LoadedWord], loaded: LoadedValues) -> Matrix:
         """A matrix in registers; the places are those in the frame of the warp that holds the row."""
+        parts, table = loaded.table(noted)
+        loads = np.repeat([word.load for word in noted], parts)
         # A register of 64 bits has two words.
-        each = max(matrix.bits // _WORD_BITS, 1)
-        rows = np.array([(*loaded.noted(word), word.load) for word in noted]).reshape(-1, each, 3)
+        each = parts * max(matrix.bits // _WORD_BITS, 1)
+        rows = np.column_stack([np.array([part for part in table if part is not None]), loads]).reshape(-1, each, 4)
         _, register, lane = np.unravel_index(matrix.index, (matrix.warps, len(rows), 32))
-        found = rows[register].reshape(len(matrix.index), -1, 3)
-        places = found[..., 0] // 8 + np.repeat(lane, each, axis=1)
-        return cls(
-            matrix.name, matrix.element, matrix.bits, matrix.stored, places, found[..., 1], loads=found[..., 2], where=" in registers"
-        )
+        row, added, first, load = np.moveaxis(rows[register].reshape(len(matrix.index), -1, 4), -1, 0)
+        places = row // 8 + np.repeat(lane, each, axis=1)
+        where = " in registers"
+        return cls(matrix.name, matrix.element, matrix.bits, matrix.stored, places, added, first, _WORD // parts, loads=load, where=where)
 
     @classmethod
     def in_shared_memory(cls, operand: MatrixOperand) -> Matrix:
         """A matrix in shared memory."""
-        words = CHUNK // _WORD
-        places = (operand.chunks[..., None] * words + np.arange(words)).reshape(len(operand.chunks), -1)
+        narrow = _narrow(operand.element, operand.container)
+        words = words_of_slot(narrow) if narrow else CHUNK // _WORD
+        places = (operand.chunks[..., None] * (CHUNK // _WORD) + np.arange(words)).reshape(len(operand.chunks), -1)
         turned = operand.major == "mn"
-        return cls(operand.name, operand.element, operand.container, operand.stored, places, np.zeros_like(places), turned)
+        none, bits = np.zeros_like(places), operand.container
+        return cls(operand.name, operand.element, bits, operand.stored, places, none, none, turned=turned, narrow=narrow)
 
     @classmethod
     def in_tensor_memory(cls, part: TensorPart) -> Matrix:
         """A matrix in tensor memory."""
         found = part.matrix
         places = (found.column + np.arange(found.columns)) * LANES + part.lanes[:, None]
-        return cls("A", found.element, found.bits, found.stored, places, np.zeros_like(places), where=" in tensor memory")
+        narrow, none = _narrow(found.element, found.bits), np.zeros_like(places)
+        return cls("A", found.element, found.bits, found.stored, places, none, none, where=" in tensor memory", narrow=narrow)
 
-    def words(self, found: NDArray[np.int64]) -> Addresses:
-        """Where the words come from, ``[line, word]``; ``found`` is what stands at the places."""
+    def parts(self, found: NDArray[np.int64]) -> Addresses:
+        """Where the parts of words come from, ``[line, part]``; ``found`` is what stands at the places."""
         return np.where(found > NO_SOURCE, found + self.added.reshape(-1), found).reshape(self.places.shape)
 
-    def elements(self, words: Addresses) -> Addresses:
-        """Where the elements come from, ``[row, k]``."""
-        found = element_addresses(words, self.bits)
+    def elements(self, parts: Addresses) -> Addresses:
+        """Where the elements come from, ``[row, k]``; where several neighbours count as one, ``[row, unit]``."""
+        found = self._slots(parts)
+        if found is None:
+            found = element_addresses(parts, self.first, self.size, self.bits)
         return found.T if self.turned else found
+
+    def per_unit(self, parts: Addresses) -> int:
+        """How many elements count as one."""
+        return SLOT if self._slots(parts) is not None else self.unit_bits // self.bits
+
+    def _slots(self, parts: Addresses) -> Addresses | None:
+        """Where slots of 16 elements come from, ``[row, slot]``; None if each element has a byte in global memory, or is wider."""
+        if not self.narrow:
+            return None
+        if self.where:
+            return slots_of_cells(parts.reshape(len(parts), -1, CELLS), self.narrow)
+        return slots_of_words(parts.reshape(len(parts), -1, words_of_slot(self.narrow)))
+
+    def expanded(self, parts: Addresses) -> str:
+        """The format in which a copy has expanded its elements to bytes; "" if none has."""
+        return format_of_cells(parts.reshape(len(parts), -1, CELLS)) if self.loads is None and self.where and self.bits == _BYTE else ""
+
+    def held(self, codes: NDArray[Any], parts: Addresses) -> NDArray[np.uint8]:
+        """The bytes of its elements as global memory has them, ``[row, unit, byte]``; ``codes`` are those that the instruction takes."""
+        if self._slots(parts) is not None:
+            return packed_bytes(codes, self.element, self.narrow, bool(self.where))
+        rows, units = self.elements(parts).shape
+        if self.bits < _BYTE and codes.size != rows * units:
+            shifted = codes.reshape(rows, units, -1).astype(np.uint32) << np.arange(0, _BYTE, self.bits, dtype=np.uint32)
+            codes = shifted.sum(axis=-1).astype(np.uint8)
+        return np.ascontiguousarray(codes).reshape(rows, units, 1).view(np.uint8)
+
+
+def _narrow(element: str, container: int) -> int:
+    """Bits of an element that is narrower than its container."""
+    bits = TYPE_BITS.get(element, container)  # .b1 has none
+    return bits if bits < container == _BYTE else 0
+
+
+class _Repeated:
+    """What is noted of matrices in memory: one comparison of each tells whether another execution takes them, moved in global memory."""
+
+    __slots__ = ("_differs", "_keep", "_starts", "_where", "judged")
+
+    def __init__(self, judged: Any, parts: Sequence[tuple[NDArray[np.intp], NDArray[np.int64]]]) -> None:
+        self.judged = judged
+        self._keep, self._where, self._starts = [], [], []
+        for places, found in parts:
+            at, more, end = places.astype(np.int64), found - found[0], np.array([len(places)], np.int64)
+            where = np.array([*map(address_of, (at, more, end)), 1], np.int64)
+            self._keep.append((at, more, end, where))
+            self._where.append(address_of(where))
+            self._starts.append(int(at[0]))
+        self._differs = differs_function()
+
+    def bases(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[int, ...] | None:
+        """Where the matrices begin; None if they are not moved as wholes."""
+        for part, where in zip(memory, self._where, strict=True):
+            if self._differs(part.address, where):
+                return None
+        bases = tuple([part.sources.item(start) for part, start in zip(memory, self._starts, strict=True)])
+        return bases if min(bases) > NO_SOURCE + _MOST_ADDED else None
 
 
 class Sources:
@@ -103,9 +182,13 @@ class Sources:
     bases : of each where its first word comes from
     judged : what has been found out, by what `read` returns
     attempts : how often that has been tried
+    repeated : the execution that `is_repeated` looks for
     """
 
-    __slots__ = ("_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper", "attempts", "bases", "judged", "matrices")
+    __slots__ = (
+        "_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper",
+        "attempts", "bases", "judged", "matrices", "repeated",
+    )  # fmt: skip
 
     def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], memory: Sequence[SharedPart | TensorPart], loaded: LoadedValues) -> None:
         noted = loaded.matrices.get(op.index, {})
@@ -128,6 +211,19 @@ class Sources:
         self.bases: tuple[int, ...] = ()
         self.judged: dict[Any, Any] = {}
         self.attempts = 0
+        self.repeated: _Repeated | None = None
+
+    def remember(self, judged: Any) -> None:
+        """Let `is_repeated` look for executions like the one that has been read, if its matrices are in memory and known."""
+        known = self._found.size > 0 and int(self._found.min()) > NO_SOURCE + _MOST_ADDED
+        self.repeated = _Repeated(judged, self._parts) if known and len(self._parts) == len(self.matrices) else None
+
+    def is_repeated(self, memory: Sequence[SharedPart | TensorPart]) -> bool:
+        """Whether the matrices, all of them in memory, differ only in where they begin from those that are remembered."""
+        bases = None if self.repeated is None or len(memory) != len(self.matrices) else self.repeated.bases(memory)
+        if bases is not None:
+            self.bases = bases
+        return bases is not None
 
     def read(self, frames: Sequence[Frame], memory: Sequence[SharedPart | TensorPart]) -> Any:
         """Read what is noted in the frames of the warps, and for memory.
@@ -150,7 +246,7 @@ class Sources:
             return steps
         return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
 
-    def words(self) -> list[Addresses]:
-        """Where the words of each matrix come from."""
+    def parts(self) -> list[Addresses]:
+        """Where the parts of the words of each matrix come from."""
         parts = zip(self.matrices, self._starts, self._starts[1:], strict=False)
-        return [matrix.words(self._found[start:end]) for matrix, start, end in parts]
+        return [matrix.parts(self._found[start:end]) for matrix, start, end in parts]

@@ -94,14 +94,20 @@ class ElementCheck:
         if others is None:
             others = self._last[id(cta)] = {}
         before = others.pop(product.accumulator, None) if product.accumulate else None
-        noted = sources.read(product.frames(), memory)
-        judged: _Judged | None = sources.judged.get(noted)
-        if judged is None:
-            if sources.attempts == _ATTEMPTS:
-                return
-            sources.attempts += 1
-            prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
-            judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+        if sources.is_repeated(memory):
+            assert sources.repeated is not None
+            judged: _Judged | None = sources.repeated.judged
+        else:
+            noted = sources.read(product.frames(), memory)
+            judged = sources.judged.get(noted)
+            if judged is None:
+                if sources.attempts == _ATTEMPTS:
+                    return
+                sources.attempts += 1
+                prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
+                judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+            sources.remember(judged)
+        assert judged is not None
         if not judged.both:
             return
         bases = sources.bases
@@ -124,47 +130,48 @@ class ElementCheck:
 
         ``prepared`` are matrices whose arrays may have been arranged for a descriptor: nothing is known of these.
         """
-        words = sources.words()
+        parts = sources.parts()
         images = [
             None if matrix.name in prepared else self._image(by, matrix, own, verified, cta)
-            for matrix, own in zip(sources.matrices, words, strict=True)
+            for matrix, own in zip(sources.matrices, parts, strict=True)
         ]
         if len(images) == _PAIR:
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
-                self._element_reporter.pair(by, sources.matrices, (a, b), words, verified, cta)
+                self._element_reporter.pair(by, sources.matrices, (a, b), parts, verified, cta)
                 return _Judged(())
         return _Judged(tuple(images))
 
-    def _image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+    def _image(self, by: Executed, matrix: Matrix, parts: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The image of a matrix; None if it is not known, or has been reported to have none."""
-        first = words.item(0)
-        key = matrix.name, matrix.where, matrix.element, matrix.turned, words.shape, (words - first).tobytes()
+        first = parts.item(0)
+        taken = matrix.turned, matrix.size, matrix.first.tobytes()
+        key = matrix.name, matrix.where, matrix.element, *taken, parts.shape, (parts - first).tobytes()
         known = self._images.get(key) if first > NO_SOURCE else None
         if known is None or not known.array.holds(first & _ADDRESS):
-            known = self._new_image(by, matrix, words, verified, cta)
+            known = self._new_image(by, matrix, parts, verified, cta)
             if known is not None:
                 self._images[key] = known
         return known
 
-    def _new_image(self, by: Executed, matrix: Matrix, words: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
+    def _new_image(self, by: Executed, matrix: Matrix, parts: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The same for a matrix that begins elsewhere than those before it, or whose elements are in another order."""
-        elements = matrix.elements(words)
+        elements = matrix.elements(parts)
         array = self._array_of(elements)
         if array is None:
             return None
-        self._element_reporter.element_type(by, matrix, array, cta)
-        if array.itemsize * 8 != matrix.bits or (matrix.loads is not None and stands_as_loaded(words, matrix.bits)):
+        self._element_reporter.element_type(by, matrix, array, parts, cta)
+        if array.itemsize * 8 != matrix.unit_bits or (matrix.loads is not None and stands_as_loaded(elements, matrix.bits)):
             # An array that is arranged for the registers need not have rows.
             return None
-        image = image_of_elements(elements, array)
+        image = image_of_elements(elements, array, matrix.per_unit(parts))
         doubt = image.doubt if isinstance(image, RegisterImage) else None
-        if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, words, array, None):
+        if doubt is not None and _is_matrix(array) and self._element_reporter.repair(matrix, parts, array, None):
             image = doubt
         if isinstance(image, Apart):
             # Matrices in shared memory are compared elsewhere.
             if matrix.where:
-                self._element_reporter.mismatch(by, matrix, image, words, verified, cta)
+                self._element_reporter.mismatch(by, matrix, image, parts, verified, cta)
             return None
         return image
 
@@ -183,8 +190,8 @@ class ElementCheck:
             held = len(sources.matrices) - len(memory)
             codes = [product.codes(matrix.name.lower()) for matrix in sources.matrices[:held]] + [part.codes(cta) for part in memory]
             return all(
-                self._element_reporter.holds(matrix.elements(words), own, matrix.bits)
-                for matrix, words, own in zip(sources.matrices, sources.words(), codes, strict=True)
+                self._element_reporter.holds(matrix.elements(parts), matrix.held(own, parts))
+                for matrix, parts, own in zip(sources.matrices, sources.parts(), codes, strict=True)
             )
 
         return verified

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.tiles import MatrixOperand, TensorMatrix
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import Cta
@@ -27,16 +28,18 @@ class SharedPart:
     ----------
     sources : of each word of the shared memory from where it comes
     prepared : asks whether the array may have been arranged for the descriptor
+    key, address : equal for the same places, and where the sources are
     """
 
     operand: MatrixOperand
     sources: NDArray[np.int64]
     prepared: Callable[[], bool]
+    key: Hashable = field(init=False)
+    address: int = field(init=False)
 
-    @property
-    def key(self) -> Hashable:
-        """Equal for the same places."""
-        return self.operand
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.operand)
+        object.__setattr__(self, "address", address_of(self.sources))
 
     def codes(self, cta: Cta) -> NDArray[Any]:
         """The elements."""
@@ -45,16 +48,22 @@ class SharedPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorPart:
-    """The rows of A that the CTA of a number has in its tensor memory; ``sources`` says of each cell from where it comes."""
+    """The rows of A that the CTA of a number has in its tensor memory; ``sources`` says of each cell from where it comes.
+
+    Attributes
+    ----------
+    key, address : equal for the same places, and where the sources are
+    """
 
     matrix: TensorMatrix
     number: int
     sources: NDArray[np.int64]
+    key: Hashable = field(init=False)
+    address: int = field(init=False)
 
-    @property
-    def key(self) -> Hashable:
-        """Equal for the same places."""
-        return self.matrix.column, self.matrix.columns, self.lanes.tobytes()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.matrix.column, self.matrix.columns, self.lanes.tobytes()))
+        object.__setattr__(self, "address", address_of(self.sources))
 
     @property
     def lanes(self) -> NDArray[np.intp]:
@@ -64,4 +73,4 @@ class TensorPart:
     def codes(self, cta: Cta) -> NDArray[Any]:
         """The elements."""
         cells = cta.tensor.words[self.matrix.column : self.matrix.column + self.matrix.columns, self.lanes]
-        return np.ascontiguousarray(cells.T).view(f"u{self.matrix.bits // 8}")
+        return np.ascontiguousarray(cells.T).view(f"u{max(self.matrix.bits // 8, 1)}")

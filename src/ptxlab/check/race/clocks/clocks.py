@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
@@ -269,10 +270,11 @@ class Clocks:
 
     def advance(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
         """Order a slot's accesses up to a clock before what the warp does next."""
-        at = slot.number + component
-        for row in (agent.execution, agent.tensor):
-            if row[at] < clock:
-                row[at] = clock
+        at, execution, tensor = slot.number + component, agent.execution, agent.tensor
+        if execution[at] < clock:
+            execution[at] = clock
+        if tensor[at] < clock:
+            tensor[at] = clock
 
     def released_rows(self, agent: Agent) -> Rows:
         """What a release of the warp carries; a view that is not to be kept."""

@@ -81,5 +81,5 @@ class CtaJoin:
 @cache
 def join_warps_function() -> Any:
     """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
-    library = native.compile_ir(_join_ir(), ["join"], opt=1)
+    library = native.compile_ir(_join_ir(), ["join"], opt=1, light=True)
     return library.function("join", None, ctypes.c_void_p)

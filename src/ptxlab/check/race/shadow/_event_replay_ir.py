@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
 from ptxlab.check.race.shadow.shadow_ir import (
-    AHEAD,
     CLUSTER_SHIFT,
     COMMIT,
     HOW_SHIFT,
@@ -15,7 +15,6 @@ from ptxlab.check.race.shadow.shadow_ir import (
     TRANSFER,
     OpWord,
     StateWord,
-    emit_prefetch,
 )
 from ptxlab.check.race.shadow.transfers import COLUMN_BYTES, TransferWord
 from ptxlab.engine.context import Word

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain
+from ptxlab.check.race.shadow._spans_ir import emit_spans
 from ptxlab.check.race.shadow.shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes
@@ -64,6 +65,7 @@ def shadow_functions(opt: int = 2) -> tuple[Any, Any]:
 def _ir() -> str:
     module = Module()
     emit_shadow(module)
+    emit_spans(module)
     emit_drain(module)
     return module.text()
 

@@ -16,7 +16,6 @@ from ptxlab.engine.support.accesses import rows_up_to
 from ptxlab.native.builder import Function, Module, Value, Variable
 
 __all__ = [
-    "AHEAD",
     "BEFORE",
     "CLUSTER_SHIFT",
     "COMMIT",
@@ -24,19 +23,22 @@ __all__ = [
     "EQUAL",
     "FORMAL",
     "HOW_SHIFT",
+    "MEMOS",
     "NEAR",
     "OBJECT_WORDS",
     "OP_WORDS",
     "PROXY_FENCES",
     "READS_TOO",
+    "RECENT_CELLS",
     "SUSPECT_WORDS",
     "TENSOR_WAITS",
     "TRANSFER",
     "UNWRITTEN",
+    "MemoWord",
     "OpWord",
     "StateWord",
-    "emit_prefetch",
     "emit_shadow",
+    "emit_suspect",
 ]
 
 CLUSTER_SHIFT = 12
@@ -64,18 +66,9 @@ TENSOR_WAITS = {False: 0x200000, True: 0x400000}
 COMMIT = 0x800000
 """cp.async.commit_group: the copies that follow have the next number."""
 OP_WORDS = 3
-AHEAD = 4
-_FETCHED = 256
-"""Prefetched: the cells of the range that is so many ranges later, and so many bytes of them."""
-_FORWARD = 8
-"""Prefetched within a range: the cell that is so many cells later."""
-_NEAR_BYTES = 16 * NEAR
-_MEMO_WORDS = 2 * NEAR
-"""Words of the near entries."""
-_MEMO = f"<{_MEMO_WORDS} x i64>"
-_MEMOS = 16
-_MIX = 0x9E37_79B9_7F4A_7C15
-"""2^64 divided by the golden ratio: the highest bits of a product with it depend on all bits of the other factor."""
+MEMOS = 16
+RECENT_CELLS = 4
+"""A row of a tile has so many cells, which other instructions access each."""
 
 
 class OpWord(IntEnum):
@@ -125,8 +118,11 @@ class StateWord(IntEnum):
     """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
     have one size, and their number; then the two words of the entry"""
     MEMO = 32
-    """cells before and after an access: `_MEMOS` times `MemoWord`"""
-    END = MEMO + _MEMOS * 24
+    """cells before and after an access: `MEMOS` times `MemoWord`"""
+    RECENT = MEMO + MEMOS * 24
+    """the last access to each of neighbouring cells, by the lowest bits of its number, all by the agent and to the object of the first
+    one: `RECENT` times `MemoWord`"""
+    END = RECENT + RECENT_CELLS * 24
 
 
 class MemoWord(IntEnum):
@@ -146,11 +142,9 @@ class MemoWord(IntEnum):
 
 
 def emit_shadow(module: Module) -> None:
-    """Emit ``ranges``, and ``span``, which other functions call."""
+    """Emit ``find`` and ``visit``, which other functions call."""
     _find(module)
     _visit(module)
-    _span(module)
-    _ranges(module)
 
 
 def _find(module: Module) -> None:
@@ -170,7 +164,8 @@ def _find(module: Module) -> None:
     c.ret(0)
 
 
-def _suspect(c: Function, state: Value, words: tuple[Value | int, ...]) -> None:
+def emit_suspect(c: Function, state: Value, words: tuple[Value | int, ...]) -> None:
+    """Add a row of `SUSPECT_WORDS` words."""
     count = state.word(StateWord.SUSPECT_COUNT)
     with c.when(count.ult(state.word(StateWord.SUSPECT_CAPACITY))):
         row = state.pointer(StateWord.SUSPECTS).at(count * (8 * SUSPECT_WORDS))
@@ -275,113 +270,11 @@ def _judge(c: Function, state: Value, earlier: tuple[Value, Value], later: tuple
     ordered = ours & reached.uge(clock)
     conflict = (found & 128).ne(0)
     with c.when(conflict & ~ordered):
-        _suspect(c, state, (whose, held, who, what, place, CONCURRENT))
+        emit_suspect(c, state, (whose, held, who, what, place, CONCURRENT))
     with c.when((found & 16).ne(0) & ~ordered):
-        _suspect(c, state, (whose, held, who, what, place, EQUAL))
+        emit_suspect(c, state, (whose, held, who, what, place, EQUAL))
     with c.when(conflict & ordered & (found & 8).ne(0) & ~performed):
-        _suspect(c, state, (whose, held, who, what, place, FORMAL))
+        emit_suspect(c, state, (whose, held, who, what, place, FORMAL))
     # A slot numbers accesses that one agent makes in order: a later number of the same slot and kind replaces an earlier one.
     own = (whose >> 32).eq(who >> 32) & held_how.eq(how)
     return (found & 64).ne(0) & (performed | own | conflict)
-
-
-def _span(module: Module) -> None:
-    """``void span(state, address, size, who, what)``: one access to a range of bytes; ``what`` without its mask."""
-    c = Function(module, "span", "void", "ptr state, i64 address, i64 size, i64 who, i64 what", internal=True)
-    state, address, size, who, what = c.parameters
-    found = c.call("find", "ptr", state, address)
-    with c.when(found.eq(0)):
-        c.ret()
-    packed = found.load("i64", 3)
-    entries, shift, unit_shift = packed & 0xFF, (packed >> 8) & 0xFF, (packed >> 16) & 0xFF
-    cells, proxy = found.load("ptr", 2), found.load("i64", 4)
-    written = found.load("ptr", 5)
-    origin = found.load("i64")
-    begin = address - origin
-    stop_at, limit = begin + size, found.load("i64", 1)
-    end = stop_at.ult(limit).select(stop_at, limit)
-    first, last = begin >> shift, (end - 1) >> shift
-    with c.loop(last - first + 1) as i:
-        granule = first + i
-        start = granule << shift
-        low = begin.ugt(start).select(begin - start, 0) >> unit_shift
-        stop = start + (c.const("i64", 1) << shift)
-        high = (end.ult(stop).select(end, stop) - start + ((c.const("i64", 1) << unit_shift) - 1)) >> unit_shift
-        bits = ((c.const("i64", 1) << high) - 1) & ~((c.const("i64", 1) << low) - 1)
-        with c.when(written.ne(0)):
-            _initialised(c, state, written.at(granule << 2), who, what | (bits << 24), origin + start)
-        cell = cells.at(granule * _NEAR_BYTES)
-        cell.at(_FORWARD * _NEAR_BYTES).prefetch()
-        further = found.load("ptr", 6).at(granule * ((entries - NEAR) << 4) - _NEAR_BYTES)
-        _visit_or_repeat(c, state, found, (cell, further), (entries, who, what | (bits << 24), proxy, origin + start))
-
-
-def _visit_or_repeat(
-    c: Function, state: Value, found: Value, places: tuple[Value, Value], access: tuple[Value, Value, Value, Value, Value]
-) -> None:
-    """Visit a granule. If a memo has the result of the same access to equal entries, store that result."""
-    entries, who, what, _, _ = access
-    cell, _ = places
-    before = cell.load(_MEMO)
-    memo = _memo(c, state, cell)
-    known = before.eq(memo.load(_MEMO, MemoWord.BEFORE)).cast(f"i{_MEMO_WORDS}").eq((1 << _MEMO_WORDS) - 1)
-    epoch = state.word(StateWord.EPOCH)
-    tags = {MemoWord.EPOCH: epoch, MemoWord.OBJECT: found.convert("ptrtoint", "i64"), MemoWord.WHO: who, MemoWord.WHAT: what}
-    for word, value in tags.items():
-        known = known & memo.word(word).eq(value)
-    with c.when(known) as otherwise:
-        cell.store(memo.load(_MEMO, MemoWord.AFTER))
-        otherwise()
-        suspects, last = state.word(StateWord.SUSPECT_COUNT), cell.load("i64", 7)
-        c.call("visit", "void", state, *places, *access)
-        fitted = last.eq(0) | entries.eq(NEAR)
-        with c.when(state.word(StateWord.SUSPECT_COUNT).eq(suspects) & fitted):
-            for word, value in tags.items():
-                memo.set_word(word, value)
-            memo.store(before, MemoWord.BEFORE)
-            memo.store(cell.load(_MEMO), MemoWord.AFTER)
-
-
-def _memo(c: Function, state: Value, cell: Value) -> Value:
-    """The place of the memo for a cell's entries. The entries of neighbouring cells often alternate between a few values."""
-    mixed = cell.load("i64")
-    for word in (1, 2, 3):
-        mixed = mixed + cell.load("i64", word)
-    number = (mixed * _MIX) >> (64 - _MEMOS.bit_length() + 1)
-    return state.at(number * (8 * MemoWord.END) + 8 * StateWord.MEMO)
-
-
-def _initialised(c: Function, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
-    """Report a read of bytes that nothing has written, once; mark written bytes."""
-    mask, how = ((what >> 24) & 0xFFFFFFFF).to("i32"), what >> HOW_SHIFT
-    known = written.load("i32")
-    missing = mask & ~known
-    with c.when(missing.ne(0)):
-        with c.when((how & 1).eq(0) | (how & READS_TOO).ne(0)):
-            _suspect(c, state, (0, missing.to("i64") << 24, who, what, place, UNWRITTEN))
-        written.store(known | mask)
-
-
-def emit_prefetch(state: Value, address: Value) -> None:
-    """Prefetch the cells of a range that follows soon: ranges of global memory are far apart."""
-    last = state.pointer(StateWord.OBJECTS).at(state.word(StateWord.LAST) * (8 * OBJECT_WORDS))
-    offset = address - last.load("i64")
-    packed = last.load("i64", 3)
-    granule = offset.ult(last.load("i64", 1)).select(offset >> ((packed >> 8) & 0xFF), 0)
-    cell = last.load("ptr", 2).at(granule * _NEAR_BYTES)
-    for line in range(0, _FETCHED, 64):
-        cell.at(line).prefetch()
-
-
-def _ranges(module: Module) -> None:
-    """``void ranges(state)``: one access to many ranges (`StateWord.ACCESSED`)."""
-    c = Function(module, "ranges", "void", "ptr state")
-    state = c["state"]
-    starts, sizes = (state.pointer(StateWord.ACCESSED + i) for i in range(2))
-    step, count, who, what = (state.word(StateWord.ACCESSED + i) for i in range(2, 6))
-    with c.loop(count) as i:
-        ahead = i + AHEAD
-        emit_prefetch(state, starts.load("i64", ahead.ult(count).select(ahead, 0)))
-        size = sizes.at(i * step).load("i32").to("i64")
-        with c.when(size.ne(0)):
-            c.call("span", "void", state, starts.load("i64", i), size, who, what)

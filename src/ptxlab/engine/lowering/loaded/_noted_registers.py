@@ -1,28 +1,47 @@
 """Registers that get rows of their own, in which ops note from where the words come that they move there.
 
 What loads have brought may come to a register in many ways: from several loads, by moves in other blocks, by a choice between registers,
-in halves. Of such a register each op that writes it notes what it has moved there, in the lanes that execute it.
+in parts of words. Of such a register each op that writes it notes what it has moved there, in the lanes that execute it. Its rows stand for
+words if nothing but whole words is moved there, else for halves or for bytes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from ptxlab.engine.lowering.loaded._moved_halves import ZERO, Chosen, Half, MovedHalf, moved_halves
+from ptxlab.engine.lowering.loaded._moved_bytes import ZERO, Byte, MovedByte, constant_registers, moved_bytes
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import SOURCE_ROW, LoadedWord, MovedNote, NotedHalf, NotedHalves, Program
-from ptxlab.isa.native_ops import Native
+from ptxlab.engine.program import (
+    SOURCE_ROW,
+    Chosen,
+    Joined,
+    LoadedWord,
+    MovedNote,
+    NotedPart,
+    NotedRegister,
+    NotedTree,
+    Program,
+    Tree,
+    leaves,
+)
+from ptxlab.isa.native_ops import LaneAccess, Native
 from ptxlab.isa.operands import Op, Reg
 
 __all__ = ["NotedRegisters"]
 
-_HALF, _WORD = 16, 32
-_EACH = _WORD // _HALF
+_BYTE, _WORD = 8, 32
+_ZEROS = NotedPart(-1, 0, 0)
+_Source: TypeAlias = Tree[LoadedWord | int | None]
+"""The first byte of what is moved together, `ZERO`, or None if that is not known."""
 Loads: TypeAlias = Callable[[Native | None], tuple[int, int]]
-Row: TypeAlias = Callable[[LoadedWord], tuple[int, int]]
+Place: TypeAlias = Callable[[LoadedWord], NotedPart]
+
+
+class _TornError(Exception):
+    """What is moved together comes from different places."""
 
 
 class NotedRegisters:
@@ -31,20 +50,25 @@ class NotedRegisters:
     Attributes
     ----------
     loads : by register the loads from which it may have what it holds
+    units : by register the bytes for which a row stands
     """
 
     def __init__(self, program: Program, taken: Iterable[int], known: LoadedRegisters, loads: Loads) -> None:
         self._program = program
-        self._known = known
+        self._known_registers = known
         self._native_loads = loads
         self._writers: defaultdict[int, list[Op]] = defaultdict(list)
-        self._moved: dict[int, dict[int, tuple[MovedHalf, ...]]] = {}
+        self._moved: dict[int, dict[int, tuple[MovedByte, ...]]] = {}
+        self._constants: dict[int, int] = {}
         self.loads: dict[int, tuple[int, ...]] = {}
+        self.units: dict[int, int] = {}
         if known.loads:
             for op in program.ops:
                 for register in program.writes[op.index]:
                     self._writers[register].append(op)
+            self._constants = constant_registers(program, self._writers)
             self.loads = self._find(taken)
+            self._find_units()
 
     def _find(self, taken: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Follow registers back to loads, and what is loaded forwards again."""
@@ -55,7 +79,7 @@ class NotedRegisters:
             register = work.pop()
             if register in found:
                 continue
-            direct = self._known.direct(register)
+            direct = self._known_registers.direct(register)
             found[register] = {word.load for word in direct}
             writers = [] if direct else self._writers[register]
             if any(op.row.kind not in ("pure", "native") for op in writers):
@@ -73,76 +97,132 @@ class NotedRegisters:
                 if not found[register] <= found[reader]:
                     found[reader] |= found[register]
                     work.append(reader)
-        return {register: tuple(sorted(loads)) for register, loads in found.items() if loads and not self._known.direct(register)}
+        return {register: tuple(sorted(loads)) for register, loads in found.items() if loads and not self._known_registers.direct(register)}
+
+    def _find_units(self) -> None:
+        """Rows for words, unless what an op moves to a register is made of smaller parts; none is larger than those of its source."""
+        self.units = {register: min(self._size(register), _WORD // _BYTE) for register in self.loads}
+        work = set(self.units)
+        while work:
+            register = work.pop()
+            unit = self.units[register]
+            while any(self._is_torn(op, register, unit) for op in self._writers[register]):
+                unit //= 2
+            if unit < self.units[register]:
+                self.units[register] = unit
+                work |= self.units.keys()
+
+    def _is_torn(self, op: Op, register: int, unit: int) -> bool:
+        """Whether an op brings something to a part of so many bytes of a register of which no source is such a part."""
+        try:
+            self._parts(op, register, unit)
+        except _TornError:
+            return True
+        return False
+
+    def _size(self, register: int) -> int:
+        """Bytes of a register."""
+        return self._program.registers[register].bits // _BYTE
 
     def _loaded(self, op: Op, register: int) -> bool:
-        """Whether an op loads whole words, or halves, into a register."""
-        position, bits = self._native_loads(self._program.natives.get(op.index))
-        if not bits or self._program.registers[register].bits != bits:
+        """Whether an op loads an element into a register, with zeros above it if the register is wider."""
+        native = self._program.natives.get(op.index)
+        position, bits = self._native_loads(native)
+        held = self._program.registers[register].bits
+        if not bits or held < bits or (held > bits and not (isinstance(native, LaneAccess) and not native.signed)):
             return False
         return [item.index for item in flatten(op.operands[position]) if isinstance(item, Reg)].count(register) == 1
 
-    def _halves(self, op: Op) -> dict[int, tuple[MovedHalf, ...]]:
+    def _moves(self, op: Op) -> dict[int, tuple[MovedByte, ...]]:
         """What a pure instruction moves."""
         if op.index not in self._moved:
-            self._moved[op.index] = moved_halves(self._program, op) if op.row.kind == "pure" else {}
+            self._moved[op.index] = moved_bytes(self._program, op, self._constants) if op.row.kind == "pure" else {}
         return self._moved[op.index]
 
     def _sources(self, op: Op, register: int) -> set[int]:
-        """The registers of which an op moves halves to a register."""
-        halves = self._halves(op).get(register, ())
-        parts = [part for half in halves for part in ((half.a, half.b) if isinstance(half, Chosen) else (half,))]
-        return {part.register for part in parts if isinstance(part, Half)}
+        """The registers of which an op moves bytes to a register."""
+        return {leaf.register for byte in self._moves(op).get(register, ()) for leaf in leaves(byte) if isinstance(leaf, Byte)}
 
-    def words(self, register: int, bits: int) -> list[LoadedWord] | None:
-        """The words of a register of so many bits; None if it has no rows."""
-        if register not in self.loads or self._program.registers[register].bits != bits:
-            return None
-        return [LoadedWord(~register, at // 8) for at in range(0, bits, _WORD)]
-
-    def moves(self, rows: Mapping[int, int], row: Row) -> dict[int, tuple[MovedNote, ...]]:
-        """What ops note; ``rows`` are those of registers, and ``row`` says where it is noted from where a word has been loaded."""
-        found: defaultdict[int, list[MovedNote]] = defaultdict(list)
-        for register, first in rows.items():
-            for op in self._writers[register]:
-                for number, note in enumerate(self._notes(op, register, rows, row)):
-                    found[op.index].append(note._replace(row=first + SOURCE_ROW * number))
-        return {index: tuple(notes) for index, notes in found.items()}
-
-    def _notes(self, op: Op, register: int, rows: Mapping[int, int], row: Row) -> list[MovedNote]:
-        """What an op notes of each word of a register."""
-        halves = max(self._program.registers[register].bits // _HALF, 1)
+    def _parts(self, op: Op, register: int, unit: int) -> list[_Source]:
+        """What an op brings to each part of so many bytes of a register."""
+        size = self._size(register)
+        found: Sequence[_Source]
         if self._loaded(op, register):
             position, bits = self._native_loads(self._program.natives[op.index])
-            items = flatten(op.operands[position])
-            begin = items.index(Reg(register)) * bits // 8
-            each = [(row(LoadedWord(op.index, begin + at // 8))) for at in range(0, bits, _WORD)]
-            return [MovedNote(0, tuple(NotedHalf(*place, bool(i)) for i in range(min(halves, _EACH)))) for place in each]
-        moved = self._halves(op).get(register, (None,) * halves)
-        return [self._note(moved[at : at + _EACH], rows, row) for at in range(0, halves, _EACH)]
+            each = bits // _BYTE
+            begin = flatten(op.operands[position]).index(Reg(register)) * each
+            found = (*(LoadedWord(op.index, begin + i) for i in range(each)), *(ZERO,) * (size - each))
+        else:
+            found = [self._known(byte) for byte in self._moves(op).get(register, (None,) * size)]
+        return [self._together(found[at : at + unit]) for at in range(0, size, unit)]
 
-    def _note(self, halves: tuple[MovedHalf, ...], rows: Mapping[int, int], row: Row) -> MovedNote:
-        predicates = {half.predicate for half in halves if isinstance(half, Chosen)}
-        if not predicates:
-            return MovedNote(0, self._places(halves, rows, row))
-        if len(predicates) > 1:
-            return MovedNote(0, (None,) * len(halves))
-        a, b = (
-            self._places([getattr(half, name) if isinstance(half, Chosen) else half for half in halves], rows, row) for name in ("a", "b")
-        )
-        return MovedNote(0, a, b, next(iter(predicates)))
+    def _known(self, byte: MovedByte) -> _Source:
+        """From where a byte comes, as far as that is noted."""
+        match byte:
+            case Chosen(predicate, a, b):
+                return Chosen(predicate, self._known(a), self._known(b))
+            case Joined(a, b):
+                one, other = self._known(a), self._known(b)
+                return None if None in (one, other) else Joined(one, other)
+            case Byte(register, number):
+                direct = self._known_registers.direct(register)
+                if direct:
+                    word = direct[number * _BYTE // _WORD]
+                    return LoadedWord(word.load, word.byte + number % (_WORD // _BYTE))
+                return LoadedWord(~register, number) if register in self.loads else None
+        return ZERO if byte == ZERO else None
 
-    def _places(self, halves: Iterable[MovedHalf], rows: Mapping[int, int], row: Row) -> NotedHalves:
-        return tuple(self._place(half, rows, row) for half in halves)
+    def _together(self, sources: Sequence[_Source]) -> _Source:
+        """From where some bytes come together."""
+        first = sources[0]
+        if len(sources) == 1:
+            return first
+        choices = [source.predicate for source in sources if isinstance(source, Chosen)]
+        if choices:
+            if choices.count(choices[0]) < len(choices):
+                raise _TornError
+            sides = ([getattr(source, side) if isinstance(source, Chosen) else source for source in sources] for side in ("a", "b"))
+            return Chosen(choices[0], *map(self._together, sides))
+        if isinstance(first, Joined):
+            if not all(isinstance(source, Joined) for source in sources):
+                raise _TornError
+            return Joined(*(self._together([getattr(source, side) for source in sources]) for side in ("a", "b")))
+        if isinstance(first, LoadedWord):
+            unit = self.units[~first.load] if first.load < 0 else len(sources)
+            if (
+                unit < len(sources)
+                or first.byte % len(sources)
+                or any(source != first._replace(byte=first.byte + i) for i, source in enumerate(sources))
+            ):
+                raise _TornError
+        elif any(source != first for source in sources):
+            raise _TornError
+        return first
 
-    def _place(self, half: MovedHalf, rows: Mapping[int, int], row: Row) -> NotedHalf | None:
-        """Where it is noted from where a half comes."""
-        if half == ZERO:
-            return NotedHalf(-1, 0, False)
-        if not isinstance(half, Half):
+    def words(self, register: int, bits: int) -> list[LoadedWord] | None:
+        """The words of a register, of which an instruction takes so many bits, or what it takes of one; None if it has no rows."""
+        held = self._program.registers[register].bits
+        if register not in self.loads or (held != bits if bits >= _WORD else held < bits):
             return None
-        word, upper = divmod(half.number, _EACH)
-        if half.register in rows:
-            return NotedHalf(rows[half.register] + SOURCE_ROW * word, 0, bool(upper))
-        direct = self._known.direct(half.register)
-        return NotedHalf(*row(direct[word]), bool(upper)) if direct else None
+        return [LoadedWord(~register, at // _BYTE) for at in range(0, bits, _WORD)]
+
+    def moves(self, registers: Mapping[int, NotedRegister], place: Place) -> dict[int, tuple[MovedNote, ...]]:
+        """What ops note; ``place`` says where it is noted from where a byte has been loaded, or comes that has a register."""
+        found: defaultdict[int, list[MovedNote]] = defaultdict(list)
+        for register, (first, unit, _) in registers.items():
+            for op in self._writers[register]:
+                for number, source in enumerate(self._parts(op, register, unit)):
+                    found[op.index].append(MovedNote(first + SOURCE_ROW * number, unit, _noted(source, place)))
+        return {index: tuple(notes) for index, notes in found.items()}
+
+
+def _noted(source: _Source, place: Place) -> NotedTree:
+    """Where it is noted from where a part comes."""
+    match source:
+        case Chosen(predicate, a, b):
+            return Chosen(predicate, _noted(a, place), _noted(b, place))
+        case Joined(a, b):
+            return Joined(_noted(a, place), _noted(b, place))
+        case LoadedWord():
+            return place(source)
+    return None if source is None else _ZEROS

@@ -50,7 +50,7 @@ class LoadedRegisters:
             if bits:
                 items = flatten(op.operands[position])
                 is_global = isinstance(native, LaneAccess) and native.space in ("global", "generic")
-                first = firsts.setdefault((tuple(items), type(native), is_global), op.index)
+                first = firsts.setdefault((tuple(items), bits, type(native), is_global), op.index)
                 self._groups.setdefault(first, []).append(op.index)
                 self._firsts[op.index] = first
                 if first == op.index:
@@ -99,10 +99,12 @@ class LoadedRegisters:
         return self._groups[load]
 
     def words(self, item: Resolved, bits: int, op: Op) -> Words:
-        """The words of an element of so many bits that an instruction takes; None for one that is not known.
+        """The words of an element of so many bits that an instruction takes, or the one of which it takes them; None if it is not known.
 
         An asynchronous instruction may take it when the words that were moved have been replaced.
         """
+        if bits < _WORD:
+            return [*(self.direct(item.index) if isinstance(item, Reg) else ()), None][:1]
         held = self._held(item, op.index, not isinstance(op.effects, Asynchronous)) if self._bits(item) == bits else None
         return [None] * (bits // _WORD) if held is None else held
 

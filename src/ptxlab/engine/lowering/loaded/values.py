@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeAlias
 
 from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters, writes_zero
+from ptxlab.engine.lowering.loaded._results import find_results, with_moved_results
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, NotedRegister, Program
+from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, NotedPart, NotedRegister, Program
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native, TensorAccess
@@ -20,7 +21,7 @@ from ptxlab.isa.operands import Op, Reg, Resolved
 
 __all__ = ["find_loaded_values"]
 
-_HALF, _WORD = 16, 32
+_BYTE, _WORD = 8, 32
 _MULTIPLIERS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 Words: TypeAlias = tuple[LoadedWord | None, ...]
 _GLOBAL = ("global", "generic")
@@ -58,7 +59,8 @@ def find_loaded_values(program: Program) -> None:
             stores[taker.op.index] = every
     if not any(word for every in cells.values() for word in every):
         cells = {}
-    program.loaded = _with_rows(program, known, noted, LoadedValues(stores, cells, matrices, _results(program)))
+    loaded = _with_rows(program, known, noted, LoadedValues(stores, cells, matrices, find_results(program)))
+    program.loaded = with_moved_results(program, loaded)
 
 
 class _Taker(NamedTuple):
@@ -97,42 +99,23 @@ def _with_rows(program: Program, known: LoadedRegisters, noted: NotedRegisters, 
         end += SOURCE_ROW
     registers = {}
     for register, each in noted.loads.items():
-        registers[register] = NotedRegister(end, each)
-        end += SOURCE_ROW * max(program.registers[register].bits // _WORD, 1)
+        registers[register] = NotedRegister(end, noted.units[register], each)
+        end += SOURCE_ROW * (program.registers[register].bits // _BYTE // noted.units[register])
     program.frame_bytes = end
     shared = frozenset(load for load in rows if _is_shared(program.natives[load]))
     zeroed = {register for op in program.ops if writes_zero(op) for register in program.writes[op.index]}
     zeros = frozenset(load for load in rows if load in loaded.results or not zeroed.isdisjoint(program.writes[load]))
     found = replace(loaded, rows=rows, shared=shared, zeros=zeros, registers=registers)
 
-    def row(word: LoadedWord) -> tuple[int, int]:
-        native = program.natives[word.load]
-        if word.load in shared and isinstance(native, LaneAccess) and native.bits < _WORD:
-            return rows[word.load] + SOURCE_ROW * (word.byte * 8 // native.bits), 0
-        return found.noted(word)
+    def place(byte: LoadedWord) -> NotedPart:
+        if byte.load not in shared:
+            return found.noted(byte, 1)[0]
+        native = program.natives[byte.load]
+        each = min(native.bits, _WORD) // _BYTE if isinstance(native, LaneAccess) else _WORD // _BYTE
+        element, rest = divmod(byte.byte, each)
+        return NotedPart(rows[byte.load] + SOURCE_ROW * element, 0, rest)
 
-    return replace(found, moves=noted.moves({register: each.row for register, each in registers.items()}, row))
-
-
-def _results(program: Program) -> dict[int, tuple[LoadedWord, ...]]:
-    """What is stored to global memory as tcgen05.ld has loaded it."""
-    registers = LoadedRegisters(program, _loaded_from_tensor_memory)
-    found = {}
-    for index, native in program.natives.items():
-        if isinstance(native, LaneAccess) and native.write and native.space in _GLOBAL and native.bits == _WORD:
-            op = program.ops[index]
-            words = [word for item in flatten(op.operands[native.value]) for word in registers.words(item, _WORD, op)]
-            known = tuple(word for word in words if word is not None and len(registers.alike(word.load)) == 1)
-            if len(known) == len(words) and len({word.load for word in known}) == 1:
-                found[index] = known
-    return found
-
-
-def _loaded_from_tensor_memory(native: Native | None) -> tuple[int, int]:
-    """The operand into which tcgen05.ld loads whole cells, and their bits."""
-    if isinstance(native, TensorAccess) and not native.write and not native.pack:
-        return native.value, _WORD
-    return 0, 0
+    return replace(found, moves=noted.moves(registers, place))
 
 
 def _is_shared(native: Native) -> bool:
@@ -140,17 +123,17 @@ def _is_shared(native: Native) -> bool:
 
 
 def _elements_loaded(native: Native) -> int:
-    """The words that a lane loads, or the halves if these are its elements."""
+    """The words that a lane loads, or its elements if these are smaller."""
     if isinstance(native, MatrixAccess):
         return native.registers
     return native.size * 8 // min(native.bits, _WORD) if isinstance(native, LaneAccess) else 0
 
 
 def _stored(op: Op, native: Native | None) -> tuple[int, int]:
-    """What an instruction stores to shared or tensor memory: the operand, and the bits of its elements, which are whole words; else 0."""
+    """What an instruction stores to shared or tensor memory: the operand, and the bits of its elements; else 0."""
     if isinstance(native, TensorAccess) and native.write:
         return native.value, _WORD
-    if isinstance(native, LaneAccess) and native.write and native.space in _SHARED and native.bits >= _WORD:
+    if isinstance(native, LaneAccess) and native.write and native.space in _SHARED:
         return native.value, native.bits
     if isinstance(native, MatrixAccess) and native.write and native.element == "b16":
         return native.value, _WORD
@@ -160,8 +143,8 @@ def _stored(op: Op, native: Native | None) -> tuple[int, int]:
 
 
 def _loaded(native: Native | None) -> tuple[int, int]:
-    """The operand into which an instruction loads, and the bits of its elements, which are whole words or halves; else 0 bits."""
-    if isinstance(native, LaneAccess) and not native.write and native.space in (*_GLOBAL, *_SHARED) and native.bits >= _HALF:
+    """The operand into which an instruction loads, and the bits of its elements; else 0 bits."""
+    if isinstance(native, LaneAccess) and not native.write and native.space in (*_GLOBAL, *_SHARED):
         return native.value, native.bits
     if isinstance(native, MatrixAccess) and not native.write and native.element == "b16":
         return native.value, _WORD

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from triton._C.libtriton import nvidia
 
 from ptxlab.formats import decode, unpack
+from ptxlab.interop.session import replace_attribute
 from ptxlab.layout import scale_factor_offset
 
-__all__ = ["CublasLt"]
+__all__ = ["change"]
 
 
 class CublasLt:
@@ -51,3 +54,8 @@ def _bytes(tensor: Any) -> NDArray[np.uint8]:
 
     found: NDArray[np.uint8] = tensor.contiguous().view(torch.uint8).cpu().numpy()
     return found
+
+
+def change(stack: ExitStack) -> None:
+    """Replace Triton's class until the stack is closed."""
+    replace_attribute(stack, nvidia.cublas, "CublasLt", CublasLt)

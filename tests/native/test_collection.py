@@ -42,12 +42,13 @@ def test_cycles_of_many_stretches_are_collected() -> None:
         return sum(type(each) is Made for each in gc.get_objects())
 
     most = 0
-    for _ in range(1000):
+    for number in range(500):
         with collection_paused():
             for _ in range(100):
                 made = Made()
                 made.self = made  # type: ignore[attr-defined]
-        most = max(most, left())
+        if number % 100 == 99:  # it takes long in a process with many objects
+            most = max(most, left())
     assert most < 20_000
 
 

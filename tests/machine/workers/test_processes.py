@@ -17,7 +17,7 @@ import ptxlab
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.workers import processes, worker
-from ptxlab.machine.workers.accesses import AccessMaps, Groups, conflict, contents, put, room_for, take
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, buffer_size, conflict, put, result_rows, take
 from tests.machine.launch_helpers import kernel, store
 
 CTAS = 8
@@ -229,12 +229,12 @@ def test_written_bytes_are_taken_over() -> None:
             found.mark([MemoryAccess.of(allocation.data[byte : byte + 1], True)])
         allocation.data[:] = random.integers(1, 256, allocation.size)
     after = [allocation.data.copy() for allocation in live]
-    written, room = found.written(), np.zeros(room_for(live), np.uint8)
-    for at, groups, rows in contents(room, written):
+    written, buffer = found.written(), np.zeros(buffer_size(live), np.uint8)
+    for at, groups, rows in result_rows(buffer, written):
         take(live[at], groups, rows)
     for allocation in live:
         allocation.data[:] = 7
-    for at, groups, rows in contents(room, written):
+    for at, groups, rows in result_rows(buffer, written):
         put(live[at], groups, rows)
     for allocation, bytes_, values in zip(live, chosen, after, strict=True):
         assert np.array_equal(allocation.data, np.where(bytes_, values, 7))

@@ -22,7 +22,7 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["AccessMaps", "AccessObserver", "Groups", "conflict", "contents", "put", "room_for", "take"]
+__all__ = ["AccessMaps", "AccessObserver", "Groups", "buffer_size", "conflict", "put", "result_rows", "take"]
 
 _WORDS = GROUP_BITMAP_BYTES // 8
 
@@ -40,17 +40,17 @@ _ALL = np.uint64(2**64 - 1)
 _NOTHING = Groups(np.zeros(0, np.int64), np.zeros((0, _WORDS), np.uint64))
 
 
-def room_for(allocations: Iterable[Allocation]) -> int:
-    """Bytes that are enough for all groups of the allocations that can be written."""
+def buffer_size(allocations: Iterable[Allocation]) -> int:
+    """The size in bytes of a buffer for all groups of the allocations that can be written."""
     return sum(-(-a.size // GROUP_BYTES) * GROUP_BYTES for a in allocations if a.writable)
 
 
-def contents(room: NDArray[np.uint8], written: dict[int, Groups]) -> Iterator[tuple[int, Groups, NDArray[np.uint8]]]:
-    """The parts of a room in which the groups of each allocation stand, as rows of `GROUP_BYTES`, with their allocation's number."""
+def result_rows(buffer: NDArray[np.uint8], written: dict[int, Groups]) -> Iterator[tuple[int, Groups, NDArray[np.uint8]]]:
+    """For each allocation its number, its groups, and the part of a buffer that holds their bytes, in rows of `GROUP_BYTES`."""
     start = 0
     for at, groups in written.items():
         size = len(groups.numbers) * GROUP_BYTES
-        yield at, groups, room[start : start + size].reshape(-1, GROUP_BYTES)
+        yield at, groups, buffer[start : start + size].reshape(-1, GROUP_BYTES)
         start += size
 
 

@@ -30,7 +30,7 @@ from ptxlab import native
 from ptxlab.isa.effects import GridLaunch
 from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
-from ptxlab.machine.workers.accesses import Groups, conflict, contents, put, room_for
+from ptxlab.machine.workers.accesses import Groups, buffer_size, conflict, put, result_rows
 from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ class _Workers:
         launch = self._launch
         clusters = range(launch.next_cluster, launch.next_cluster + launch.clusters_left)
         ranges = list(_ranges(clusters, self._count, alone=launch.policy == "random"))
-        size = room_for(self._allocations)
-        rooms = [_shared_bytes(size) for _ in range(self._count)]
+        size = buffer_size(self._allocations)
+        buffers = [_shared_bytes(size) for _ in range(self._count)]
         others = os.memfd_create("ptxlab clusters")
         try:
             os.write(others, b"".join(RANGE.pack(each.start, each.stop) for each in ranges[self._count :]))
             os.lseek(others, 0, os.SEEK_SET)
-            for first, room in zip(ranges, rooms, strict=False):
-                self._fork(first, others, room)
+            for first, buffer in zip(ranges, buffers, strict=False):
+                self._fork(first, others, buffer)
             parts = self._gather()
             written = [part.written for part in parts]
             numbers = sorted(set().union(*written))
@@ -136,8 +136,8 @@ class _Workers:
             found = conflict(written, read)
             if found is not None:
                 raise Alone(f"clusters access what others write in {self._allocations[found]}")
-            for part, room in zip(parts, rooms, strict=True):
-                for at, groups, rows in contents(room, part.written):
+            for part, buffer in zip(parts, buffers, strict=True):
+                for at, groups, rows in result_rows(buffer, part.written):
                     allocation = self._allocations[at]
                     if launch.journal is not None:
                         launch.journal.before_write(allocation.base, allocation.size)
@@ -148,7 +148,7 @@ class _Workers:
         launch.take_over(parts)
         launch.workers = self._count
 
-    def _fork(self, first: range, others: int, room: NDArray[np.uint8]) -> None:
+    def _fork(self, first: range, others: int, buffer: NDArray[np.uint8]) -> None:
         """Make a worker process; an interrupt waits until it is among those that are ended."""
         from multiprocessing import Pipe
 
@@ -161,7 +161,7 @@ class _Workers:
                 pid = os.fork()
             if not pid:
                 here.close()
-                serve(self._launch, self._allocations, first, others, room, there)
+                serve(self._launch, self._allocations, first, others, buffer, there)
             there.close()
             self._processes.append(_Process(pid, here))
         except OSError as error:
@@ -170,7 +170,7 @@ class _Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _gather(self) -> list[Any]:
-        """A message of each worker, after those that tell of progress."""
+        """The next message of each worker that is not a progress report (`Done`)."""
         from multiprocessing.connection import wait
 
         last: dict[int, Any] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.machine.launch.reports import LaunchEnded
-from ptxlab.machine.workers.accesses import AccessMaps, Groups, contents, take
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, result_rows, take
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -47,7 +47,7 @@ class Part:
     ----------
     ctas, instructions, warps : CTAs that have ended, warp-instructions executed, warps started
     services : calls of services by instruction
-    written : by the number of an allocation which bytes of it have been written; the room has what they hold
+    written : by the number of an allocation which bytes of it have been written; the shared buffer holds their values
     """
 
     ctas: int
@@ -94,8 +94,8 @@ class Worker:
             self.leave("clusters access what others write, in an order that depends on all clusters")
         return Done(launch.done_ctas - ended, launch.scheduler.instructions - self._before[1])
 
-    def finish(self, room: NDArray[np.uint8]) -> Part:
-        """What has been done; `Alone` if it cannot be taken over. What has been written is copied to the room."""
+    def finish(self, buffer: NDArray[np.uint8]) -> Part:
+        """What has been done; `Alone` if it cannot be taken over. What has been written is copied to the buffer."""
         launch = self._launch
         launch.finish()
         if launch.observer is not None:
@@ -112,13 +112,13 @@ class Worker:
         executed = [now - before for now, before in zip(launch.scheduler.services, services, strict=True)]
         counted = launch.done_ctas - ctas, launch.scheduler.instructions - instructions, launch.warps_started - warps
         written = self.maps.written()
-        for at, groups, rows in contents(room, written):
+        for at, groups, rows in result_rows(buffer, written):
             take(self._allocations[at], groups, rows)
         return Part(*counted, executed, written)
 
 
 def serve(
-    launch: Launch, allocations: list[Allocation], first: range, others: int, room: NDArray[np.uint8], connection: Connection
+    launch: Launch, allocations: list[Allocation], first: range, others: int, buffer: NDArray[np.uint8], connection: Connection
 ) -> NoReturn:
     """Be a worker: run ranges of clusters, and then receive the numbers of the allocations whose reads are asked for.
 
@@ -132,7 +132,7 @@ def serve(
         connection.send(worker.run(first))
         while clusters := _next_range(others):
             connection.send(worker.run(clusters))
-        connection.send(worker.finish(room))
+        connection.send(worker.finish(buffer))
         connection.send(worker.maps.read(connection.recv()))
         status = 0
     except Alone as alone:

@@ -7,18 +7,25 @@ import pytest
 import ptxlab
 from ptxlab.engine import Executable
 
-from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, STORED, launch, mistaken
+from .word_kernels import (
+    INSTRUCTION,
+    LOADED_TEXT,
+    MATRICES,
+    MISTAKES,
+    STORED,
+    TRANSPOSED,
+    expect_mistake,
+    expect_swizzle_named,
+    launch,
+    mistaken,
+)
 
 STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str) -> None:
-    text, code, fix = mistaken(name, LOADED_TEXT)
-    result, right = launch(text)
-    assert not right
-    assert code in {found.code for found in result.diagnostics}
-    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+    expect_mistake(name, LOADED_TEXT)
 
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
@@ -86,12 +93,7 @@ FORMS = {
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_the_accesses(form: str, backend: str) -> None:
-    result, right = launch(FORMS[form], backend=backend, check="operands")
-    assert right
-    assert result.diagnostics == ()
-    result, _ = launch(mistaken("swizzle 64B", FORMS[form])[0], backend=backend, check="operands")
-    assert {found.code for found in result.diagnostics} == {"O101"}
-    assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+    expect_swizzle_named(FORMS[form], backend=backend)
 
 
 TURNED = (
@@ -118,25 +120,13 @@ TURNED = (
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 def test_a_transposed_stmatrix(backend: str) -> None:
-    result, right = launch(TURNED, backend=backend, turned=True, check="operands")
-    assert right
-    assert result.diagnostics == ()
-    result, right = launch(mistaken("swizzle 64B", TURNED)[0], backend=backend, turned=True, check="operands")
-    assert not right
-    first = result.diagnostics[0]
-    assert (first.code, first.fix) == ("O101", "set the swizzling mode to 128B: then A is the tile that was copied")
-    assert first.message == (
-        "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[0, 1], but A[0, 0] is a[0, 0]"
-    )
+    first, *_ = expect_swizzle_named(TURNED, backend=backend, turned=True)
+    assert first.message == TRANSPOSED
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_behind_a_transposed_stmatrix(name: str) -> None:
-    text, code, fix = mistaken(name, TURNED)
-    result, right = launch(text, turned=True)
-    assert not right
-    assert code in {found.code for found in result.diagnostics}
-    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+    expect_mistake(name, TURNED, turned=True)
 
 
 def test_a_transposed_stmatrix_of_values_that_are_computed() -> None:
@@ -154,12 +144,7 @@ TO_PEER = LOADED_TEXT.replace(
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 def test_stores_to_the_shared_memory_of_the_other_cta(backend: str) -> None:
-    result, right = launch(TO_PEER, backend=backend, check="operands", grid=2, cluster=2)
-    assert right
-    assert result.diagnostics == ()
-    result, _ = launch(mistaken("swizzle 64B", TO_PEER)[0], backend=backend, check="operands", grid=2, cluster=2)
-    assert {found.code for found in result.diagnostics} == {"O101"}
-    assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+    expect_swizzle_named(TO_PEER, backend=backend, grid=2, cluster=2)
 
 
 BY_ST_ASYNC = (
@@ -195,13 +180,7 @@ BY_ST_ASYNC = (
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 @pytest.mark.parametrize("policy", ["eager", "lazy"])
 def test_st_async(policy: str, backend: str) -> None:
-    options = {"backend": backend, "policy": policy, "check": "operands", "grid": 2, "cluster": 2}
-    result, right = launch(BY_ST_ASYNC, **options)
-    assert right
-    assert result.diagnostics == ()
-    result, _ = launch(mistaken("swizzle 64B", BY_ST_ASYNC)[0], **options)
-    assert {found.code for found in result.diagnostics} == {"O101"}
-    assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+    expect_swizzle_named(BY_ST_ASYNC, backend=backend, policy=policy, grid=2, cluster=2)
 
 
 def test_st_async_of_values_that_are_computed() -> None:
@@ -263,11 +242,7 @@ ONE_DIMENSION = ["swizzle 64B", "swizzle 32B", "no swizzle", "stride 512", "tran
 @pytest.mark.parametrize("name", ONE_DIMENSION)
 def test_mistakes_with_arrays_of_one_dimension(name: str) -> None:
     """Nothing says how long a row of the array is."""
-    text, code, fix = mistaken(name, LOADED_TEXT)
-    result, right = launch(text, flat=True)
-    assert not right
-    assert code in {found.code for found in result.diagnostics}
-    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+    expect_mistake(name, LOADED_TEXT, flat=True)
 
 
 def test_an_array_of_one_dimension() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from .test_loaded_values import BY_ST_ASYNC, TO_PEER
 from .test_loaded_values import FORMS as WORD_FORMS
 from .test_loaded_values import TURNED as TURNED_WORDS
-from .word_kernels import LOADED_TEXT, MISTAKES, launch, mistaken
+from .word_kernels import LOADED_TEXT, MISTAKES, TRANSPOSED, expect_mistake, expect_swizzle_named
 
 REGISTERS = ".reg .f32 %f<64>; .reg .b16 %h<16>; .reg .b32 %e<16>;"
 LOAD = "ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd1];"
@@ -98,24 +98,13 @@ def text_of(lines: list[str]) -> str:
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(form: str, backend: str) -> None:
-    text = text_of(FORMS[form])
-    result, right = launch(text, backend=backend, check="operands")
-    assert right
-    assert result.diagnostics == ()
-    result, right = launch(mistaken("swizzle 64B", text)[0], backend=backend, check="operands")
-    assert not right
-    assert {found.code for found in result.diagnostics} == {"O101"}
-    assert result.diagnostics[0].fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+    expect_swizzle_named(text_of(FORMS[form]), backend=backend)
 
 
 @pytest.mark.parametrize("form", ["halves", "vectors of bytes"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str, form: str) -> None:
-    text, code, fix = mistaken(name, text_of(FORMS[form]))
-    result, right = launch(text)
-    assert not right
-    assert code in {found.code for found in result.diagnostics}
-    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+    expect_mistake(name, text_of(FORMS[form]))
 
 
 TURNED = (
@@ -154,25 +143,13 @@ OF_TWO_ROWS = (
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 @pytest.mark.parametrize("text", [TURNED, OF_TWO_ROWS], ids=["columns", "words of two columns"])
 def test_a_transposed_array(text: str, backend: str) -> None:
-    result, right = launch(text, backend=backend, turned=True, check="operands")
-    assert right
-    assert result.diagnostics == ()
-    result, right = launch(mistaken("swizzle 64B", text)[0], backend=backend, turned=True, check="operands")
-    assert not right
-    first = result.diagnostics[0]
-    assert (first.code, first.fix) == ("O101", "set the swizzling mode to 128B: then A is the tile that was copied")
-    assert first.message == (
-        "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[0, 1], but A[0, 0] is a[0, 0]"
-    )
+    first, *_ = expect_swizzle_named(text, backend=backend, turned=True)
+    assert first.message == TRANSPOSED
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_with_a_transposed_array(name: str) -> None:
-    text, code, fix = mistaken(name, OF_TWO_ROWS)
-    result, right = launch(text, turned=True)
-    assert not right
-    assert code in {found.code for found in result.diagnostics}
-    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+    expect_mistake(name, OF_TWO_ROWS, turned=True)
 
 
 PARTS = st.lists(st.sampled_from([1, 2, 4]), min_size=16, max_size=16).map(lambda sizes: list(_cut(sizes)))
@@ -205,13 +182,7 @@ def joined(loaded: list[tuple[int, int]], stored: list[tuple[int, int]]) -> list
 @given(PARTS, PARTS, st.sampled_from(["llvm", "numpy"]))
 @settings(max_examples=12, deadline=None)
 def test_parts_that_are_joined_to_others(loaded: list[tuple[int, int]], stored: list[tuple[int, int]], backend: str) -> None:
-    text = text_of(joined(loaded, stored))
-    result, right = launch(text, backend=backend, check="operands")
-    assert right
-    assert result.diagnostics == ()
-    result, right = launch(mistaken("swizzle 64B", text)[0], backend=backend, check="operands")
-    assert not right
-    assert {found.code for found in result.diagnostics} == {"O101"}
+    expect_swizzle_named(text_of(joined(loaded, stored)), backend=backend)
 
 
 JOINED_AGAIN = {
@@ -238,12 +209,7 @@ def test_stores_of_words_that_are_joined_again(name: str, how: str, backend: str
     first = text.index("ld.global")
     behind = text.index("\n", text.rindex("ld.global", first, text.index("ld.shared"))) + 1
     text = f"{text[:behind]}    {steps}\n{text[behind:]}"
-    result, right = launch(text, backend=backend, check="operands", **options)
-    assert right
-    assert result.diagnostics == ()
-    result, _ = launch(mistaken("swizzle 64B", text)[0], backend=backend, check="operands", **options)
-    assert {found.code for found in result.diagnostics} == {"O101"}
-    assert result.diagnostics[0].fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+    expect_swizzle_named(text, backend=backend, **options)
 
 
 HALVES_TO_PEER = TO_PEER.replace(".reg .f32 %f<64>;", REGISTERS)
@@ -255,9 +221,4 @@ HALVES_TO_PEER = HALVES_TO_PEER.replace(
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 def test_halves_that_go_to_another_cta(backend: str) -> None:
-    result, right = launch(HALVES_TO_PEER, backend=backend, check="operands", grid=2, cluster=2)
-    assert right
-    assert result.diagnostics == ()
-    result, _ = launch(mistaken("swizzle 64B", HALVES_TO_PEER)[0], backend=backend, check="operands", grid=2, cluster=2)
-    assert {found.code for found in result.diagnostics} == {"O101"}
-    assert result.diagnostics[0].fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+    expect_swizzle_named(HALVES_TO_PEER, backend=backend, grid=2, cluster=2)

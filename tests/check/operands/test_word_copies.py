@@ -9,18 +9,14 @@ from hypothesis import strategies as st
 
 from ptxlab.check.operands._word_check import Words
 
-from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, launch, mistaken
+from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, expect_mistake, launch, mistaken
 
 SHOWS = {"test_mistakes": ("tcgen05.mma*",)}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str) -> None:
-    text, code, fix = mistaken(name)
-    result, right = launch(text)
-    assert not right
-    assert code in {found.code for found in result.diagnostics}
-    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+    expect_mistake(name)
 
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])

@@ -130,3 +130,34 @@ def launch(
         result = kernel.launch(block=128, args=args, **options)
     rows = a.view(np.float16)[:, :64].astype(np.float64)
     return result, bool((c == rows @ rows[:64].T).all())
+
+
+def expect_mistake(name: str, text: str = TEXT, **options: Any) -> None:
+    """With a mistake the product is wrong, and a finding has the code and the fix of the mistake."""
+    wrong, code, fix = mistaken(name, text)
+    result, right = launch(wrong, **options)
+    assert not right
+    assert code in {found.code for found in result.diagnostics}
+    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+
+
+def expect_swizzle_named(text: str, **options: Any) -> tuple[Any, ...]:
+    """The kernel has no finding; with 64B swizzling in the descriptor the product is wrong, and the first finding names 128B.
+
+    Returns
+    -------
+    the findings of the wrong kernel
+    """
+    result, right = launch(text, check="operands", **options)
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(mistaken("swizzle 64B", text)[0], check="operands", **options)
+    assert not right
+    assert {found.code for found in result.diagnostics} == {"O101"}
+    assert result.diagnostics[0].fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+    found: tuple[Any, ...] = result.diagnostics
+    return found
+
+
+TRANSPOSED = "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[0, 1], but A[0, 0] is a[0, 0]"
+"""The message of the first finding of the mistake "swizzle 64B" where the array is the transposed matrix."""

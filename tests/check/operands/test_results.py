@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
+
+from ptxlab.check.operands import _observer
 
 from .word_kernels import LOADED, STORED, TEXT, launch
 
@@ -168,3 +173,23 @@ def test_values_that_are_computed_are_not_judged() -> None:
     change = "".join(f"    add.f32 %f{i}, %f{i}, 0f00000000;\n" for i in range(64))
     result, _ = launch(OF_LANES.replace(first, change + first), check="operands")
     assert result.diagnostics == ()
+
+
+def _kept(monkeypatch: pytest.MonkeyPatch, ctas: int) -> int:
+    """Bytes that the check of a launch holds when it is over."""
+    made = []
+    start = _observer.OperandCheck.__init__
+    monkeypatch.setattr(_observer.OperandCheck, "__init__", lambda self, *args: (made.append(self), start(self, *args))[1])
+    tracemalloc.start()
+    assert launch(TEXT, check="operands", grid=ctas)[1]
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    monkeypatch.undo()
+    return size
+
+
+def test_ctas_that_have_exited_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has 16 KiB of shared memory, and 256 KiB of tensor memory."""
+    _kept(monkeypatch, 2)
+    assert _kept(monkeypatch, 10) - _kept(monkeypatch, 2) < 8 * 4096

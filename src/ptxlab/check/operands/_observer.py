@@ -134,6 +134,7 @@ class OperandCheck(Observer):
         self._products.pop(id(cta), None)
         self._words.pop(id(cta), None)
         self._elements.ended(cta)
+        self._results.ended(cta)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.product is not None:

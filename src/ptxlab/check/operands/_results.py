@@ -21,6 +21,7 @@ from ptxlab.layout import Fragment, fragment
 from ptxlab.tables import LOAD_REGISTERS
 
 if TYPE_CHECKING:
+    from ptxlab.isa.context import Cta
     from ptxlab.isa.tiles import MatrixProduct
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
@@ -48,10 +49,8 @@ class ResultCheck:
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
         self._program = launch.program
         self._reporter = reporter
-        self._columns: dict[int, set[int]] = {}
-        """Of each CTA the columns of tensor memory that hold elements of D."""
-        self._products: set[MatrixProduct] = set()
-        """Those whose D is known."""
+        self._columns: dict[int, set[tuple[int, int]]] = {}
+        """Of each CTA the columns of tensor memory that hold elements of D: the first column of a product, and how many."""
         self._stores: dict[int, list[int]] = {}
         """By the index of a load the stores of what it loads."""
         loaded = self._program.loaded
@@ -68,10 +67,13 @@ class ResultCheck:
 
     def multiplied(self, product: MatrixProduct) -> None:
         """D stands in some columns."""
-        if product.columns and product not in self._products:
-            self._products.add(product)
+        if product.columns:
             for cta in product.ctas:
-                self._columns.setdefault(id(cta), set()).update(range(product.column, product.column + product.columns))
+                self._columns.setdefault(id(cta), set()).add((product.column, product.columns))
+
+    def ended(self, cta: Cta) -> None:
+        """A CTA has exited."""
+        self._columns.pop(id(cta), None)
 
     def exited(self, warp: Warp) -> None:
         """Look at what a warp has stored last."""
@@ -88,7 +90,7 @@ class ResultCheck:
     def _compare(self, warp: Warp, load: Op, native: TensorAccess, frame: Numbers, stores: list[int]) -> None:
         address = self._row(frame, load.index).item(0) - FIRST_CELL
         own = fragment(native.shape, native.repeat, False, _split(load, native))
-        columns = self._columns.get(id(warp.cta), set())
+        columns = {column for first, count in self._columns.get(id(warp.cta), ()) for column in range(first, first + count)}
         if not columns.issuperset(range(address & 0xFFFF, (address & 0xFFFF) + int(own.column.max()) + 1)):
             return
         found = [self._registers(frame, store, address) for store in stores]

@@ -150,6 +150,17 @@ class LoadedWord(NamedTuple):
     byte: int
 
 
+class NotedPart(NamedTuple):
+    """Where it is noted from where some bytes come: the row, what is added to the addresses there, and the first byte in the word there.
+
+    A row of -1 stands for zeros.
+    """
+
+    row: int
+    added: int
+    byte: int
+
+
 class NotedRegister(NamedTuple):
     """A register that has rows of its own, which say from where its parts come.
 
@@ -164,16 +175,10 @@ class NotedRegister(NamedTuple):
     unit: int
     loads: tuple[int, ...]
 
-
-class NotedPart(NamedTuple):
-    """Where it is noted from where some bytes come: the row, what is added to the addresses there, and the first byte in the word there.
-
-    A row of -1 stands for zeros.
-    """
-
-    row: int
-    added: int
-    byte: int
+    def part(self, byte: int) -> NotedPart:
+        """Where it is noted from where a byte of the register comes, and those behind it in the same part."""
+        number, first = divmod(byte, self.unit)
+        return NotedPart(self.row + SOURCE_ROW * number, 0, first)
 
 
 T = TypeVar("T")
@@ -278,9 +283,8 @@ class LoadedValues:
     def noted(self, word: LoadedWord, size: int = 4) -> tuple[NotedPart, ...]:
         """Where it is noted from where lanes have loaded a word, or fewer bytes, in equal parts."""
         if word.load < 0:
-            row, unit, _ = self.registers[~word.load]
-            places = [divmod(at, unit) for at in range(word.byte, word.byte + size, min(unit, size))]
-            return tuple(NotedPart(row + SOURCE_ROW * number, 0, byte) for number, byte in places)
+            register = self.registers[~word.load]
+            return tuple(register.part(at) for at in range(word.byte, word.byte + size, min(register.unit, size)))
         row = self.rows[word.load]
         shared = word.load in self.shared
         return (NotedPart(row + SOURCE_ROW * word.byte // 4, 0, 0) if shared else NotedPart(row, word.byte, 0),)

@@ -206,6 +206,15 @@ class NotedRegisters:
             return None
         return [LoadedWord(~register, at // _BYTE) for at in range(0, bits, _WORD)]
 
+    def rows(self, end: int) -> tuple[dict[int, NotedRegister], int]:
+        """The rows of the registers in the frame, from an offset on, and the offset behind them."""
+        registers = {}
+        for register, loads in self.loads.items():
+            unit = self.units[register]
+            registers[register] = NotedRegister(end, unit, loads)
+            end += SOURCE_ROW * (self._size(register) // unit)
+        return registers, end
+
     def moves(self, registers: Mapping[int, NotedRegister], place: Place) -> dict[int, tuple[MovedNote, ...]]:
         """What ops note; ``place`` says where it is noted from where a byte has been loaded, or comes that has a register."""
         found: defaultdict[int, list[MovedNote]] = defaultdict(list)

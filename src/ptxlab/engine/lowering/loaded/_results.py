@@ -9,7 +9,7 @@ from ptxlab.engine.context import LOADED_BYTE_SHIFT
 from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, MovedNote, MovedResult, NotedPart, NotedRegister, Program
+from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, MovedNote, MovedResult, NotedPart, Program
 from ptxlab.isa.native_ops import LaneAccess, Native, TensorAccess
 from ptxlab.isa.operands import Op, Reg, Resolved
 
@@ -44,19 +44,13 @@ def with_moved_results(program: Program, loaded: LoadedValues) -> LoadedValues:
     if not chosen:
         return loaded
     end, rows = program.frame_bytes, dict(loaded.rows)
-    registers: dict[int, NotedRegister] = {}
     for access in sorted({*chosen, *chosen.values()} - rows.keys()):
         rows[access], end = end, end + SOURCE_ROW
-    for register, each in noted.loads.items():
-        unit = noted.units[register]
-        registers[register] = NotedRegister(end, unit, each)
-        end += SOURCE_ROW * (program.registers[register].bits // _BYTE // unit)
+    registers, end = noted.rows(end)
 
     def place(byte: LoadedWord) -> NotedPart:
         if byte.load < 0:
-            row, unit, _ = registers[~byte.load]
-            number, rest = divmod(byte.byte, unit)
-            return NotedPart(row + SOURCE_ROW * number, 0, rest)
+            return registers[~byte.load].part(byte.byte)
         return NotedPart(rows[byte.load], byte.byte << LOADED_BYTE_SHIFT, 0)
 
     moves = defaultdict(tuple, loaded.moves)

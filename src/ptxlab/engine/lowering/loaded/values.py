@@ -13,7 +13,7 @@ from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters, writes_zero
 from ptxlab.engine.lowering.loaded._results import find_results, with_moved_results
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, NotedPart, NotedRegister, Program
+from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, NotedPart, Program
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native, TensorAccess
@@ -97,11 +97,7 @@ def _with_rows(program: Program, known: LoadedRegisters, noted: NotedRegisters, 
     for access in sorted({*loaded.results, *(word.load for words in loaded.results.values() for word in words)}):
         rows[access] = end
         end += SOURCE_ROW
-    registers = {}
-    for register, each in noted.loads.items():
-        registers[register] = NotedRegister(end, noted.units[register], each)
-        end += SOURCE_ROW * (program.registers[register].bits // _BYTE // noted.units[register])
-    program.frame_bytes = end
+    registers, program.frame_bytes = noted.rows(end)
     shared = frozenset(load for load in rows if _is_shared(program.natives[load]))
     zeroed = {register for op in program.ops if writes_zero(op) for register in program.writes[op.index]}
     zeros = frozenset(load for load in rows if load in loaded.results or not zeroed.isdisjoint(program.writes[load]))

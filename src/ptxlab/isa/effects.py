@@ -9,11 +9,10 @@ module.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, Flag, auto
+from enum import Enum, Flag, IntEnum, auto
 from typing import TYPE_CHECKING, TypeAlias
 
 from ptxlab._records import dataclass
-from ptxlab.isa.memory_order import WEAK, Order
 
 if TYPE_CHECKING:
     from ptxlab.isa.catalogue import Qualifiers
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP_INSTRUCTIONS",
     "LOCAL",
+    "SCOPES",
+    "WEAK",
     "Access",
     "Alloc",
     "AllocPermitRelease",
@@ -44,10 +45,12 @@ __all__ = [
     "MbarrierInval",
     "MbarrierTransactions",
     "MbarrierWait",
+    "Order",
     "Pipe",
     "Proxy",
     "ProxyFence",
     "RegisterPool",
+    "Scope",
     "Space",
     "Supply",
     "TensorFence",
@@ -57,9 +60,22 @@ __all__ = [
     "Unit",
     "WaitGroup",
     "WgmmaFence",
+    "order_of",
     "resolve",
     "unit_of",
 ]
+
+
+class Scope(IntEnum):
+    """The threads that an order includes; on one device gpu and sys are the same."""
+
+    CTA = 0
+    CLUSTER = 1
+    GPU = 2
+
+
+SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.GPU, "gl": Scope.GPU}
+"""By the modifier."""
 
 
 class Space(Flag):
@@ -135,6 +151,48 @@ class Supply(Flag):
 
 
 _SUPPLIES = {Completion.BYTES: Supply.BYTES, Completion.WGMMA_GROUP: Supply.WGMMA_SHARE}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The memory order of an access, arrival, wait or fence: section "Memory Consistency Model"."""
+
+    scope: Scope = Scope.GPU
+    acquires: bool = False
+    releases: bool = False
+    strong: bool = True
+
+    @property
+    def relaxed(self) -> bool:
+        """Strong, but neither acquire nor release."""
+        return self.strong and not self.acquires and not self.releases
+
+    @property
+    def synchronises(self) -> bool:
+        """Acquire or release."""
+        return self.acquires or self.releases
+
+
+WEAK = Order(strong=False)
+
+
+def order_of(semantics: str | None, scope: str | None = None) -> Order:
+    """The order that modifiers name; without ``semantics`` it is weak.
+
+    Examples
+    --------
+    >>> order_of("acquire", "cluster")
+    Order(scope=<Scope.CLUSTER: 1>, acquires=True, releases=False, strong=True)
+    >>> order_of(None), order_of("volatile").relaxed
+    (Order(scope=<Scope.GPU: 2>, acquires=False, releases=False, strong=False), True)
+    """
+    both = semantics in ("acq_rel", "sc")
+    return Order(
+        SCOPES.get(scope or "", Scope.GPU),
+        acquires=both or semantics == "acquire",
+        releases=both or semantics == "release",
+        strong=semantics not in (None, "weak"),
+    )
 
 
 class Effect:

@@ -25,8 +25,8 @@ from ptxlab.isa.effects import (
     MbarrierInval,
     MbarrierTransactions,
     MbarrierWait,
+    Order,
 )
-from ptxlab.isa.memory_order import Order
 from ptxlab.isa.operands import Op
 
 __all__ = ["Barriers", "PendingCompletion"]

@@ -29,8 +29,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
 from ptxlab.check.race.shadow.transfers import columns_of
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import CommitGroup, Completion, Fence, ProxyFence, Space, TensorWait
-from ptxlab.isa.memory_order import Scope
+from ptxlab.isa.effects import CommitGroup, Completion, Fence, ProxyFence, Scope, Space, TensorWait
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.native import address_of

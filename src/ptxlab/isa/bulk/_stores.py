@@ -11,9 +11,8 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._reduce import Combine, combiner, put, undefined_combiner
 from ptxlab.isa.catalogue import Qualifiers, service
-from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit
+from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
-from ptxlab.isa.memory_order import order_of
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.tiles import CopiedBytes

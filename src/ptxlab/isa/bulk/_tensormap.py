@@ -8,10 +8,9 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import generic_address, is_shared, lanes
 from ptxlab.isa.bulk._map_cache import BYTES, replaced
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.effects import Access, Space
+from ptxlab.isa.effects import Access, Space, order_of
 from ptxlab.isa.form import IGNORED, MAP_FIELDS, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, MAP_BYTES, SHORTS, WORDS, Address, Immediate, Kind, Register
-from ptxlab.isa.memory_order import order_of
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, needs

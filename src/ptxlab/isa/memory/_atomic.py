@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
-from ptxlab.isa.effects import Access
+from ptxlab.isa.effects import Access, order_of
 from ptxlab.isa.form import Rule, both_or_none, form, only
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Kind, Register, Vector
 from ptxlab.isa.memory._modifiers import ACCESS_ADDRESS, ATOMIC_ORDER, CACHE_HINT, HINT_RULES, MODIFIER_NEEDS, POLICY, SCOPE, space_of
-from ptxlab.isa.memory_order import order_of
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, Values, needs

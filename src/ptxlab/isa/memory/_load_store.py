@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxlab.isa.catalogue import Qualifiers, native
-from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit
+from ptxlab.isa.effects import WEAK, Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.memory._modifiers import (
@@ -20,7 +20,6 @@ from ptxlab.isa.memory._modifiers import (
     SPACE,
     space_of,
 )
-from ptxlab.isa.memory_order import WEAK, order_of
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Const, Op, SymbolAddress, Unused
 from ptxlab.isa.requirements import needs

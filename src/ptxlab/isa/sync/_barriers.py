@@ -6,9 +6,8 @@ from typing import Any
 
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
-from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier
+from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, order_of
 from ptxlab.isa.kinds import Typed
-from ptxlab.isa.memory_order import order_of
 from ptxlab.isa.operands import Const, Unused
 from ptxlab.isa.requirements import needs
 

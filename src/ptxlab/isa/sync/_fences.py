@@ -18,10 +18,10 @@ from ptxlab.isa.effects import (
     Space,
     Supply,
     TensorMapFence,
+    order_of,
 )
 from ptxlab.isa.form import IGNORED, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, MAP_BYTES, SHORTS, WORDS, Address, Immediate, Typed
-from ptxlab.isa.memory_order import order_of
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs

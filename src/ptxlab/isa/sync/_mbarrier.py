@@ -11,8 +11,7 @@ import numpy as np
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.context import Cta, Mbarrier, Misuse, Wait, WarpContext
-from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait
-from ptxlab.isa.memory_order import order_of
+from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, order_of
 from ptxlab.isa.operands import Op, Unused
 from ptxlab.isa.sync._mbarrier_syntax import INIT, INVAL, PENDING_COUNT, arrivals, transactions, wait
 

@@ -23,13 +23,13 @@ from ptxlab.isa.effects import (
     MbarrierArrive,
     MbarrierWait,
     ProxyFence,
+    Scope,
     Space,
     TensorTransfer,
     TensorWait,
     Unit,
     WaitGroup,
 )
-from ptxlab.isa.memory_order import Scope
 from ptxlab.isa.operands import Const
 from ptxlab.isa.pipes import Pipe, pipe_of
 from ptxlab.isa.tiles import Rate

@@ -14,8 +14,7 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Access, Asynchronous, Fence, MbarrierInit
-from ptxlab.isa.memory_order import WEAK, Order, Scope
+from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
 from ptxlab.isa.operands import Op
 
 __all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]

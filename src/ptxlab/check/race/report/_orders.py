@@ -9,7 +9,7 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report._messages import Access
 from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT
-from ptxlab.isa.memory_order import Scope
+from ptxlab.isa.effects import Scope
 from ptxlab.isa.operands import Op
 
 __all__ = ["acquired", "apart", "is_acquired", "narrow_scopes"]

@@ -20,8 +20,7 @@ from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse
 from ptxlab.check.race.undefined.raced import place_of
-from ptxlab.isa.effects import Dealloc
-from ptxlab.isa.memory_order import Scope
+from ptxlab.isa.effects import Dealloc, Scope
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text

@@ -14,7 +14,7 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
-from ptxlab.engine.llvm.segment import emit_moved_notes, emit_segment
+from ptxlab.engine.llvm.runs import emit_moved_notes, emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers

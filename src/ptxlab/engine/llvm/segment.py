@@ -1,4 +1,4 @@
-"""Runs of pure instructions: one loop over the lanes of the warp in vectors of the native width.
+"""The loop body of a run of inline instructions, for vectors of the native width.
 
 Values stay in LLVM registers; rows of the frame are read when first needed and written at the end, masked with the lanes that run.
 """
@@ -10,7 +10,6 @@ from typing import Any
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm._moved_notes import emit_notes
-from ptxlab.engine.llvm._pieces import pieces
 from ptxlab.engine.llvm._register_ranges import RegisterRanges
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source
@@ -20,11 +19,11 @@ from ptxlab.engine.program import Program
 from ptxlab.engine.shadow_vocabulary import Range, Shadowed, ShadowVocabulary, operands_once
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.kinds import type_bits
-from ptxlab.isa.native_ops import LaneAccess, Nothing
+from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["Segment", "element_type", "emit_moved_notes", "emit_segment"]
+__all__ = ["Segment", "element_type", "symbol_address"]
 
 _BLOCK = 200
 """After so many LLVM instructions a basic block ends: the selection of instructions takes longer for each of a long block. In short
@@ -38,39 +37,6 @@ def element_type(type: str) -> str:
         return type
     bits = type_bits(type)
     return "i64" if bits == 128 else f"i{bits}"
-
-
-def emit_segment(
-    code: Function, program: Program, width: int, context: Value, frame: Value, ops: list[Op], live: frozenset[int] | set[int]
-) -> None:
-    """Emit a run of inline ops; ``live``: the registers that are needed after it."""
-    if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
-        return
-    for piece, needed, lanes in pieces(program, ops, live, width):
-        with code.loop(32 // lanes, entered=True) as index:
-            segment = Segment(code, program, lanes, context, frame, index)
-            # A call writes vectors to the stack; AVX-512 has stores with masks, which write them to the frame instead.
-            at_once = width == 16 and lanes == 32
-            last = _last_uses(program, piece) if at_once else {}
-            for place, op in enumerate(piece):
-                segment.emit(op)
-                if at_once:
-                    segment.write_back([register for register in segment.dirty if last[register] <= place], needed)
-                code.divide(_BLOCK)
-            segment.flush(needed)
-
-
-def _last_uses(program: Program, ops: list[Op]) -> dict[int, int]:
-    """For each register that ops read or write the place of the last of them."""
-    return {r: place for place, op in enumerate(ops) for r in (*program.reads[op.index], *program.writes[op.index])}
-
-
-def emit_moved_notes(code: Function, program: Program, width: int, context: Value, frame: Value, op: Op) -> None:
-    """Note what an op that is no part of a run has moved to registers with rows of their own."""
-    if op.index in program.loaded.moves:
-        with code.loop(32 // width, entered=True) as index:
-            segment = Segment(code, program, width, context, frame, index)
-            segment.note(op, None if op.guard is None else segment.read(op.guard, "pred"))
 
 
 class Segment:
@@ -177,7 +143,11 @@ class Segment:
             if old is None:
                 old = self.load_row(register, new.type if isinstance(new, Value) and new.type in self.floats else None)
             self.store(info.offset, info.bits, new, old)
-            self.code.divide(_BLOCK)
+            self.divide()
+
+    def divide(self) -> None:
+        """Go on in a new basic block if the current one is long."""
+        self.code.divide(_BLOCK)
 
     def flush(self, live: frozenset[int] | set[int]) -> None:
         """Write what is needed later into the frame, in the lanes that run."""

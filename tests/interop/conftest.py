@@ -1,10 +1,14 @@
-"""A cache of Triton for the tests of a module; doctest collection keeps away from modules that need triton to import."""
+"""A cache of Triton for the tests of a module, and a session; doctest collection keeps away from modules that need triton to import."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from ptxlab.interop.session import Session
 
 collect_ignore_glob = ["triton_*.py"]
 
@@ -15,3 +19,12 @@ def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
         yield
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """A session in which Triton's kernels run; it collects the findings."""
+    import ptxlab.interop.triton
+
+    with ptxlab.interop.triton.device("sm_100a", report=lambda _: None) as session:
+        yield session

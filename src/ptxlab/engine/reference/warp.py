@@ -49,14 +49,6 @@ class Warp:
         """A word of the context."""
         return int(self.words[word])
 
-    def mask_at(self, offset: int) -> int:
-        """A 32-bit lane mask in the frame."""
-        return int(self.frame[offset : offset + 4].view("<u4")[0])
-
-    def set_mask(self, offset: int, mask: int) -> None:
-        """Replace a lane mask in the frame."""
-        self.frame[offset : offset + 4].view("<u4")[0] = mask & ALL_LANES
-
     def get(self, register: int) -> Any:
         """A register in all lanes: booleans, or unsigned integers of at least 16 bits, [2, 32] uint64 for 128 bits."""
         info = self.program.registers[register]

@@ -37,12 +37,13 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return pid
 
     monkeypatch.setattr(os, "fork", noted)
+    gc.collect()  # descriptors of earlier tests
     files = len(os.listdir("/proc/self/fd"))
     yield made
     for pid in made:
         with pytest.raises(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-    assert len(os.listdir("/proc/self/fd")) == files
+    assert len(os.listdir("/proc/self/fd")) <= files
 
 
 def launch(body: str, workers: int = 2, **options: Any) -> tuple[np.ndarray, ptxlab.Result]:
@@ -122,6 +123,27 @@ def test_an_interrupt_ends_all_processes(forked: list[int]) -> None:
         gc.enable()
     assert len(forked) == 2
     assert not out.any()
+
+
+def test_an_interrupt_while_processes_are_ended(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    end = processes._Workers._end
+
+    def interrupted(self: processes._Workers) -> None:
+        end(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes._Workers, "_end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        launch(store("cta"))
+    assert len(forked) == 2
+
+
+def test_no_memory_can_be_shared(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "buffer_size", lambda allocations: 1 << 62)
+    out, result = launch(store("cta"))
+    assert (result.ok, forked) == (True, [])
+    assert result.stats.why_alone.startswith("there can be no shared memory")
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
 
 
 def test_a_progress_function_that_raises(forked: list[int]) -> None:

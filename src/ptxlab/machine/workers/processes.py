@@ -143,8 +143,10 @@ class _Workers:
                         launch.journal.before_write(allocation.base, allocation.size)
                     put(allocation, groups, rows)
         finally:
-            self._end()
-            os.close(others)
+            try:
+                self._end()
+            finally:
+                os.close(others)
         launch.take_over(parts)
         launch.workers = self._count
 
@@ -238,13 +240,11 @@ def _ranges(clusters: range, workers: int, alone: bool) -> Iterator[range]:
 
 
 def _shared_bytes(size: int) -> NDArray[np.uint8]:
-    """Bytes that this process shares with its workers; only the pages that are written take memory."""
-    file = os.memfd_create("ptxlab results")
+    """Bytes that this process shares with its workers; only the pages that are written take memory. `Alone` if there can be none."""
     try:
-        os.ftruncate(file, max(size, 1))
-        return np.frombuffer(mmap.mmap(file, 0), np.uint8)
-    finally:
-        os.close(file)
+        return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)
+    except OSError as error:
+        raise Alone(f"there can be no shared memory: {error}") from None
 
 
 def _refuse_memory(allocations: list[Allocation]) -> None:

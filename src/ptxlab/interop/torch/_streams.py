@@ -135,4 +135,5 @@ class HostEvent:
         """Nothing is queued."""
 
     def elapsed_time(self, end: HostEvent) -> float:
-        return max((end.seconds - self.seconds) * 1e3, _SHORTEST_TIME)
+        passed = (end.seconds - self.seconds) * 1e3
+        return passed if passed > 0 else _SHORTEST_TIME

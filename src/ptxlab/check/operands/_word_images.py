@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct, have_common
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
 from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, half_distance
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
@@ -118,7 +119,7 @@ class TakenWords(NamedTuple):
             return True
         bounds = self.operand.placed.bounds, before.operand.placed.bounds
         apart = bounds[0][1] <= bounds[1][0] or bounds[1][1] <= bounds[0][0]
-        return not apart and bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
+        return not apart and have_common(self.operand.chunks, before.operand.chunks)
 
 
 def address_in(source: int) -> int:
@@ -270,7 +271,7 @@ def _fitting(sources: NDArray[np.uint64], least: int) -> Fitting[WordImage]:
     limit = len(sources) * WORD // CHUNK
 
     def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
-        if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
+        if chunks.min() < 0 or chunks.max() >= limit or len(distinct(chunks)) < chunks.size:
             return None
         found = sources_of(sources, chunks, tried.data)
         image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None

@@ -83,9 +83,9 @@ def _of_bytes(low: Value, high: Value) -> Value:
     """From where a half comes; 0 if it cannot be said."""
     apart = high - low - 1
     known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & (apart + MOST_HALVES).ult(2 * MOST_HALVES)
-    torn = known & (low & _GLOBAL).ne(0) & apart.ne(0)
+    bytes_apart = known & (low & _GLOBAL).ne(0) & apart.ne(0)
     together = (known & apart.eq(0)) | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))
-    return torn.select(low + BYTES_APART + _field(apart), together.select(low, 0))
+    return bytes_apart.select(low + BYTES_APART + _field(apart), together.select(low, 0))
 
 
 def _of_halves(low: Value, high: Value) -> Value:
@@ -93,10 +93,10 @@ def _of_halves(low: Value, high: Value) -> Value:
     apart: Value = (high - low - _HALF).operation("ashr", 1)
     known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE)
     even = known & ((high - low) & 1).eq(0) & (apart + MOST_HALVES).ult(2 * MOST_HALVES)
-    torn: Value = are_bytes_apart(low) | are_bytes_apart(high)
+    bytes_apart: Value = are_bytes_apart(low) | are_bytes_apart(high)
     # Halves whose bytes are apart, and zeros, make a word only if the bytes go on in the same steps.
     together = (known & high.eq(low + half_distance(low))) | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))
-    return (even & torn.eq(0)).select(low + _field(apart), together.select(low, 0))
+    return (even & bytes_apart.eq(0)).select(low + _field(apart), together.select(low, 0))
 
 
 def _field(apart: Value) -> Value:

@@ -12,7 +12,8 @@ import pytest
 
 import ptxlab
 from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
-from ptxlab.interop.session import Session, Settings, switched
+from ptxlab.interop.compilers import switched
+from ptxlab.interop.session import Session, Settings
 from tests.cli.test_exec import SCRIPT, needs_triton, run
 from tests.docs.rule_page_helpers import asynchronous
 from tests.machine.product_kernels import WARP

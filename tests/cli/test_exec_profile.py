@@ -13,8 +13,9 @@ import pytest
 import ptxlab
 from ptxlab.cuda.remote.executables import link_libraries
 from ptxlab.interop import nvcc
+from ptxlab.interop.compilers import switched
 from ptxlab.interop.profiles import MOST_KEPT, Profiles
-from ptxlab.interop.session import Session, Settings, switched
+from ptxlab.interop.session import Session, Settings
 from tests.cli.test_exec import SCRIPT, needs_triton, run
 from tests.interop.nvcc_helpers import require_nvcc
 

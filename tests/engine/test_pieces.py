@@ -64,7 +64,7 @@ def test_random_runs(seed: int, lanes: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_value_without_a_row_is_not_cut_off() -> None:
     """A piece ends only where all that is needed has a row; behind the last use of such a value, it ends."""
-    long = "\n".join(f"add.f32 %f{i + 3}, %f{i + 2}, %f1;" for i in range(14))
+    long = "\n".join(f"{('add', 'sub')[i % 2]}.f32 %f{i + 3}, %f{i + 2}, %f1;" for i in range(14))
     program = program_of(
         f"mov.b32 %f1, 0x40000000; rcp.approx.f32 %f2, %f1; {long} add.f32 %f17, %f16, %f2; mov.b32 %f18, 0;"
         "add.f32 %f19, %f18, %f18; ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %f19; st.global.f32 [%rd1+4], %f17; ret;",

@@ -14,7 +14,8 @@ import pytest
 
 import ptxlab
 from ptxlab.cli._output import ProgressLine
-from ptxlab.interop.session import Session, Settings, switched
+from ptxlab.interop.compilers import switched
+from ptxlab.interop.session import Session, Settings
 
 PTX = """.version 9.0
 .target sm_100a

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
 from triton import testing  # noqa: E402
-from triton.backends.nvidia.compiler import CUDABackend  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import CompiledKernel  # noqa: E402
 from triton.runtime._allocation import NullAllocator, has_profile_allocator  # noqa: E402
 from triton.runtime.jit import JITCallable, JITFunction  # noqa: E402
@@ -307,14 +307,7 @@ def test_a_compiled_kernel_can_be_launched_itself(session: Session) -> None:
 
 def test_the_way_back() -> None:
     def state() -> list[Any]:
-        replaced = [
-            JITFunction.run,
-            JITCallable.cache_key,
-            CompiledKernel._init_handles,
-            CUDABackend.hash,
-            testing.do_bench,
-            testing.Mark._run,
-        ]
+        replaced = [JITFunction.run, JITCallable.cache_key, CompiledKernel._init_handles, testing.do_bench, testing.Mark._run]
         return [*replaced, has_profile_allocator(), triton.runtime.driver._active, os.environ.get("TRITON_PTXAS_PATH")]
 
     before = state()
@@ -367,10 +360,39 @@ def test_refusals_of_arguments(session: Session) -> None:
     assert caught.value.diagnostic.message == "argument y: a Pointer has an address, but the size of its memory is not known"
 
 
-def test_a_kernel_that_was_compiled_for_a_real_device(session: Session) -> None:
-    with pytest.raises(ptxlab.LaunchError) as caught:
-        triton.runtime.driver.active.utils.load_binary("k", b"\x7fELF...", 0, 0)
-    assert caught.value.diagnostic.message == "kernel k was compiled to machine code before ptxlab was switched on"
+def compiled() -> Any:
+    """A kernel, compiled for a target and not for the device of a driver."""
+    return triton.compile(triton.compiler.ASTSource(kernels.whoami, {"out": "*i32"}), target=GPUTarget("cuda", 100, 32))
+
+
+def test_a_kernel_that_was_compiled_before_runs_from_the_text_that_its_machine_code_keeps() -> None:
+    kernel, out = compiled(), torch.zeros(1, dtype=torch.int32)
+    with ptxlab.interop.triton.device("sm_100a") as session:
+        kernel[(1, 1, 1)](out)
+    assert out.item() == 1
+    assert session.ok
+
+
+def test_a_kernel_that_was_compiled_before_without_line_numbers_is_refused() -> None:
+    with triton.knobs.compilation.scope():
+        triton.knobs.compilation.disable_line_info = True
+        kernel = compiled()
+    with pytest.raises(ptxlab.PtxlabError) as caught, ptxlab.interop.triton.device("sm_100a"):
+        kernel[(1, 1, 1)](torch.zeros(1, dtype=torch.int32))
+    found = caught.value.diagnostic
+    assert found.code == "I401"
+    assert found.message == "whoami is machine code for sm_100a without PTX, and ptxlab executes PTX"
+    assert found.fix.startswith("compile the kernel under `ptxlab exec` or inside `with ptxlab.interop.triton.device(...)`, ")
+
+
+def test_the_cache_of_triton_keeps_machine_code_and_text_apart() -> None:
+    def is_machine_code() -> bool:
+        return compiled().asm["cubin"].startswith(b"\x7fELF")
+
+    found = [is_machine_code()]
+    with ptxlab.interop.triton.device("sm_100a"):
+        found.append(is_machine_code())
+    assert [*found, is_machine_code()] == [True, False, True]
 
 
 def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ptxlab.native import address_of
 
 __all__ = [
+    "BYTES_APART",
     "FIRST_CELL",
     "HALVES_SHIFT",
     "LOADED_BYTE_SHIFT",
@@ -25,8 +26,13 @@ __all__ = [
     "Context",
     "Status",
     "Word",
+    "address_in",
+    "are_bytes_apart",
+    "byte_distance",
     "byte_source",
     "half_distance",
+    "half_source",
+    "part_source",
     "word_source",
 ]
 
@@ -139,8 +145,8 @@ class Word(IntEnum):
     """in: address of uint64 for each word of the CTA's shared memory; 0 if it is not recorded
 
     Those of the other CTAs of the cluster stand before and after them, in the order of their ranks.
-    The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known. The halves of a word may
-    come from different places (`HALVES_SHIFT`).
+    The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known. The halves of a word, and
+    its bytes, may come from different places (`HALVES_SHIFT`).
     """
     COUNTERS = 53
     """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
@@ -179,13 +185,30 @@ FIRST_CELL = NO_SOURCE + 1
 LOADED_BYTE_SHIFT = 32
 """Above this bit stands which byte of what tcgen05.ld has loaded from such an address a register holds."""
 HALVES_SHIFT = 48
-"""Above this bit of an address in global memory, 15 bits say from where the upper half of the word comes.
+"""Above this bit of an address in global memory, 15 bits say from where the other parts of the word come.
 
-They are half its distance from the lower half, less one, a signed number: 0 where the halves are neighbours, as in all words but those
-that have been transposed or exchanged.
+They are half the distance of the upper half from the lower half, less one, a signed number: 0 where the halves are neighbours, as in all
+words but those that have been transposed or exchanged. A half may have them too, if it has `BYTES_APART`.
 """
 MOST_HALVES = 1 << 14
 """That number is less than this, and at least the negative of it."""
+BYTES_APART = 1 << 46
+"""Set if the bytes of a half are as far apart as those of the word: half the distance of the halves.
+
+No address in global memory has this bit and the one above it.
+"""
+_GLOBAL = 2 * BYTES_APART
+_ADDRESS = (1 << HALVES_SHIFT) - 1
+
+
+def are_bytes_apart(source: Any) -> Any:
+    """1 if the bytes of a half are apart, else 0; of numbers, arrays, and values of compiled code."""
+    return (source & (source >> 1) & BYTES_APART) >> 46
+
+
+def address_in(source: Any) -> Any:
+    """The global address of the first byte; of numbers, arrays, and values of compiled code."""
+    return (source & _ADDRESS) ^ (source & (source >> 1) & BYTES_APART)
 
 
 def half_distance(source: Any) -> Any:
@@ -198,30 +221,66 @@ def half_distance(source: Any) -> Any:
     return (((source >> HALVES_SHIFT) ^ MOST_HALVES) - (MOST_HALVES - 1)) * 2
 
 
-def byte_source(source: int, byte: int) -> int:
-    """From where a byte of a word comes; `NO_SOURCE` and 0 as they are."""
-    if source <= NO_SOURCE:
+def byte_distance(source: Any) -> Any:
+    """Bytes in global memory from the first to the second byte of a half; of numbers, arrays, and values of compiled code."""
+    return are_bytes_apart(source) * ((source >> HALVES_SHIFT ^ MOST_HALVES) - MOST_HALVES) + 1
+
+
+def byte_source(source: Any, byte: Any) -> Any:
+    """From where a byte of a word or a half comes; of numbers, arrays, and values of compiled code, but not of `NO_SOURCE` and 0."""
+    return address_in(source) + (byte >> 1) * half_distance(source) + (byte & 1) * byte_distance(source)
+
+
+def part_source(source: int, byte: int, size: int) -> int:
+    """From where so many bytes of a word come, from an even one on if they are two; `NO_SOURCE` and 0 as they are."""
+    if size > 2 or source <= NO_SOURCE:
         return source
-    return (source & (1 << HALVES_SHIFT) - 1) + (byte >> 1) * int(half_distance(source)) + (byte & 1)
+    if size == 2 and are_bytes_apart(source):
+        return source + (byte >> 1) * int(half_distance(source))
+    return int(byte_source(source, byte))
 
 
 def word_source(parts: Sequence[int]) -> int:
     """From where a word comes that consists of one, two or four parts, which come from there; 0 if it cannot be said.
 
     >>> address = 0x801000000000
-    >>> [byte_source(word_source([address, address + 1, address + 256, address + 257]), byte) - address for byte in range(4)]
+    >>> for distances in [0, 1, 256, 257], [0, 64, 128, 192], [3, 2, 1, 0], [0, 64, 65, 128]:
+    ...     word = word_source([address + distance for distance in distances])
+    ...     print(bool(word) and [byte_source(word, byte) - address for byte in range(4)])
     [0, 1, 256, 257]
+    [0, 64, 128, 192]
+    [3, 2, 1, 0]
+    False
     """
     if len(parts) == 1:
         return parts[0]
-    if len(set(parts)) == 1 and parts[0] <= NO_SOURCE:
-        return parts[0]
-    low, high = parts[:: len(parts) // 2]
+    if len(parts) == 2:
+        return _word_of_halves(*parts)
+    return _word_of_halves(*(half_source(*parts[i : i + 2]) for i in (0, 2)))
+
+
+def half_source(low: int, high: int) -> int:
+    """From where a half comes whose bytes come from there; 0 if it cannot be said."""
+    apart = high - low - 1
+    if low <= NO_SOURCE or high <= NO_SOURCE:
+        return low if low == high else 0
+    if not apart:
+        return low
+    return low + BYTES_APART + _field(apart) if low & _GLOBAL and -MOST_HALVES <= apart < MOST_HALVES else 0
+
+
+def _word_of_halves(low: int, high: int) -> int:
+    if low <= NO_SOURCE or high <= NO_SOURCE:
+        return low if low == high else 0
+    if are_bytes_apart(low) or are_bytes_apart(high):
+        return low if high == low + int(half_distance(low)) else 0
     apart = (high - low) // 2 - 1
-    known = min(parts) > NO_SOURCE and -MOST_HALVES <= apart < MOST_HALVES
-    if not known or any(parts[i + 1] != parts[i] + 1 for i in range(0, len(parts), 2) if len(parts) > 2):
-        return 0
-    return low + ((apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT)
+    return low + _field(apart) if (high - low) % 2 == 0 and -MOST_HALVES <= apart < MOST_HALVES else 0
+
+
+def _field(apart: int) -> int:
+    """The bits above an address that stand for a distance."""
+    return (apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT
 
 
 class Status(IntEnum):

@@ -24,8 +24,9 @@ from ptxlab.machine.replay.replay import Placed
 __all__ = [
     "HostArray",
     "HostMemory",
+    "arrays_among",
     "call_in_session",
-    "described_tensor",
+    "call_of_program",
     "host_argument",
     "memory_of",
     "placed",
@@ -94,17 +95,31 @@ class HostMemory:
     arrays: tuple[ArrayPlace, ...] = ()
 
 
-def described_tensor(value: Any) -> Any:
+def _parts(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Named arguments, with its parts in place of each tuple."""
+    for name, value in values:
+        if isinstance(value, tuple):
+            yield from _parts((f"{name}[{index}]", part) for index, part in enumerate(value))
+        else:
+            yield name, value
+
+
+def _described_tensor(value: Any) -> Any:
     """The tensor or array that a host descriptor is made of; anything else as it is."""
     while not hasattr(value, "untyped_storage") and not isinstance(value, (HostArray, int)) and hasattr(value, "base"):
         value = value.base
     return value
 
 
+def arrays_among(values: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The arrays and tensors among named arguments: numbers are left out, and are no addresses then."""
+    return [each for each in _parts(values) if isinstance(each[1], HostArray) or hasattr(_described_tensor(each[1]), "untyped_storage")]
+
+
 def placed(values: Iterable[tuple[str, Any]]) -> Iterator[Placed]:
     """The arrays among named arguments, where they lie."""
-    for name, value in values:
-        found = described_tensor(value)
+    for name, value in _parts(values):
+        found = _described_tensor(value)
         array = found.array if isinstance(found, HostArray) else as_array(found, name)
         if array is not None:
             yield Placed.of(name, array)
@@ -112,7 +127,7 @@ def placed(values: Iterable[tuple[str, Any]]) -> Iterator[Placed]:
 
 def memory_of(value: Any, name: str) -> HostMemory | None:
     """The memory behind a pointer argument: the whole storage of a tensor, the whole array of a view; None for numbers."""
-    value = described_tensor(value)
+    value = _described_tensor(value)
     if hasattr(value, "untyped_storage"):
         return _of_tensor(value, f"argument {name}")
     if isinstance(value, HostArray):
@@ -225,12 +240,12 @@ def registered(driver: Driver, pieces: list[HostMemory]) -> Iterator[None]:
 def registered_arguments(driver: Driver, values: Iterable[tuple[str, Any]]) -> AbstractContextManager[None]:
     """Register the host memory of arguments, with the tensors that pointers in them point to; what the driver has allocated is known."""
     driver.bridge.memory.update()
-    return registered(driver, _reached_memory(argument for argument in values if not _is_known(driver, *argument)))
+    return registered(driver, _reached_memory(argument for argument in _parts(values) if not _is_known(driver, *argument)))
 
 
 def _is_known(driver: Driver, name: str, value: Any) -> bool:
     """Whether the driver has allocated what a tensor or an address stands for; a tensor that has all of it gives it the argument's name."""
-    value = described_tensor(value)
+    value = _described_tensor(value)
     is_tensor = hasattr(value, "untyped_storage") and value.device.type == "cuda"
     address = value.untyped_storage().data_ptr() if is_tensor else value
     allocation = driver.bridge.memory.containing(address) if isinstance(address, int) else None
@@ -250,3 +265,13 @@ def call_in_session(values: list[tuple[str, Any]]) -> Iterator[Driver]:
         registered_arguments(driver, values),
     ):
         yield driver
+
+
+@contextmanager
+def call_of_program(values: list[tuple[str, Any]]) -> Iterator[None]:
+    """Call host code of a program; memory of the host that its arguments are in is the device's until its launches have ended."""
+    session, driver = current(), install()
+    with session.with_arrays(placed(values)), registered_arguments(driver, values):
+        yield
+        if session.arrays:
+            driver.synchronize()

@@ -84,7 +84,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def ptxlab_session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """Run the kernels of the test in ptxlab; the session holds the launches and their findings."""
-    from ptxlab.interop.session import Session, Settings, switched
+    from ptxlab.interop.compilers import switched
+    from ptxlab.interop.session import Session, Settings
 
     mark = request.node.get_closest_marker("ptxlab")
     settings = Settings.from_environment().changed(**(mark.kwargs if mark is not None else {}))

@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ptxlab.cuda.products import PRODUCTS
+from ptxlab.cuda.products import PRODUCTS, Product
 from ptxlab.diagnostics import Diagnostic, Place, diagnose, render_report
 from ptxlab.interop._selection import first_ctas, is_selected, launch_numbers, name_patterns
 from ptxlab.interop._sites import launch_site, raise_site
-from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.interop.profiles import Profiles
-from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, Stats
-from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
+from ptxlab.machine import Device, Kernel, KernelError, Module, Result, Stats
+from ptxlab.machine.launch.configuration import MOST_SMS
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
 
@@ -38,21 +36,15 @@ __all__ = [
     "current",
     "launch_site",
     "launched_at",
+    "left_out",
     "raise_site",
     "replace_attribute",
-    "require_triton",
-    "run_triton",
-    "switched",
-    "switched_by",
 ]
-
-_OLDEST_TRITON, _NEXT_TRITON = (3, 9), (4, 0)
-"""The first version with the driver interface of `ptxlab.interop.triton`, and the first that may have another."""
 
 _MORE = "the findings of the session, or ptxlab exec --json, have all"
 
 _launch = Kernel.launch
-"""The method itself: `switched` may replace the attribute while a session is active."""
+"""The method itself: `ptxlab.interop.compilers.switched` may replace the attribute while a session is active."""
 
 
 def _text(name: str, value: Any) -> str:
@@ -195,6 +187,14 @@ class Session:
         return self.settings.keep_inputs or bool(self.inspectors) or debugged
 
     @property
+    def product(self) -> Product:
+        """What the device is sold as."""
+        found = PRODUCTS.get(self.settings.target)
+        if found is None:
+            raise refuse("I303", f"Triton kernels cannot run for {self.settings.target!r}", fix=f"take one of {', '.join(PRODUCTS)}")
+        return found
+
+    @property
     def seconds(self) -> float:
         """The time of the device: that of the simulation, or what its launches would take."""
         return self.estimated * 1e-9 if self.settings.estimate_time else time.perf_counter()
@@ -228,7 +228,7 @@ class Session:
         """
         selected = self.select(kernel, geometry["grid"], geometry.get("cluster"))
         if selected is None:
-            return _left_out()
+            return left_out()
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
             options = {"device": self.device, **self.launch_options(kernel), **selected, "progress": shown, **geometry}
             result = _launch(kernel, **options)
@@ -296,6 +296,10 @@ class Session:
             message = f"{what} ran the function once; the times are those of the simulation on this computer"
             self.note(diagnose("I306", message, fix="--estimate-time gives estimated times; or measure on a GPU"))
 
+    def note_unmeasured(self, code: str, message: str, fix: str = "") -> None:
+        """Say what is not measured."""
+        self.note(diagnose(code, message, reason="times in ptxlab say nothing about a GPU", fix=fix))
+
     def loaded(self, module: Module) -> None:
         """Take notice of a module that the driver has loaded."""
 
@@ -316,7 +320,7 @@ class Session:
             print(render_report(shown, sys.stderr.isatty(), _MORE), file=sys.stderr)
 
 
-def _left_out() -> Result:
+def left_out() -> Result:
     """The result of a launch that is not run."""
     return Result((), Stats(0, {}, 0, 0.0), completed=True)
 
@@ -346,46 +350,6 @@ def activate(session: Session) -> Iterator[Session]:
         _current.remove(session)
 
 
-Switch = Callable[[], AbstractContextManager[None]]
-"""Makes the kernels of a compiler run in ptxlab for a ``with`` statement."""
-
-
-def require_triton() -> None:
-    """Refuse a missing Triton, and versions that have, or may have, another driver interface."""
-    if find_spec("triton") is None:
-        raise LaunchError(missing("Triton is not installed", "triton"))
-    import triton
-
-    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
-    if not _OLDEST_TRITON <= version < _NEXT_TRITON:
-        raise LaunchError(missing(f"the driver needs Triton 3.9 or later, below 4, not {triton.__version__}", "triton"))
-
-
-def run_triton() -> AbstractContextManager[None]:
-    """The switch of Triton."""
-    require_triton()
-    from ptxlab.interop.triton.launches import installed
-
-    return installed()
-
-
-def _run_cute() -> AbstractContextManager[None]:
-    from ptxlab.interop.cute.process import installed
-
-    return installed()
-
-
-_SWITCHES: dict[str, Switch] = {"triton": run_triton, "cutlass.cute": _run_cute}
-"""By the module that a program imports; nothing is done for a module that is not imported."""
-
-
-@contextmanager
-def switched_by(switch: Switch, target: str, report: Callable[[Diagnostic], None] | None, settings: Mapping[str, Any]) -> Iterator[Session]:
-    """Run the kernels of one compiler in a session of their own for a ``with`` statement."""
-    with activate(Session(Settings().changed(target=target, **settings), report)) as session, switch():
-        yield session
-
-
 def replace_attribute(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
     """Set an attribute until the stack is closed."""
     stack.callback(setattr, owner, name, getattr(owner, name))
@@ -394,28 +358,3 @@ def replace_attribute(stack: ExitStack, owner: Any, name: str, value: Any) -> No
 
 FOR_GOOD = ExitStack()
 """What is never closed: for changes that last as long as the process."""
-
-
-def _enter(stack: ExitStack, switch: Switch) -> None:
-    stack.enter_context(switch())
-
-
-@contextmanager
-def switched(session: Session) -> Iterator[Session]:
-    """Run all kernels of a ``with`` statement in a session: with its settings, and its launches and findings are recorded there."""
-    plain = Kernel.launch
-
-    def launch(kernel: Kernel, grid: Any = 1, *args: Any, **options: Any) -> Result:
-        """Launch with the settings as defaults; findings are recorded and raised as for other kernels."""
-        selected = session.select(kernel, grid, options.get("cluster", args[1] if len(args) > 1 else None))
-        if selected is None:
-            return _left_out()
-        result = plain(kernel, grid, *args, **session.launch_options(kernel) | selected | options)
-        session.record(kernel, launch_site(), dimensions("grid", grid), result)
-        return result
-
-    with activate(session), ExitStack() as stack:
-        replace_attribute(stack, Kernel, "launch", launch)
-        for module, switch in _SWITCHES.items():
-            stack.callback(after_import(module, partial(_enter, stack, switch)))
-        yield session

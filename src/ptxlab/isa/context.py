@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -196,6 +197,18 @@ class Cta(Protocol):
         """Invalidate the mbarrier object at a window offset for ``mbarrier.inval``."""
 
 
+@lru_cache(maxsize=256)
+def _rows_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """The byte offsets of the rows of an array whose last axis is contiguous, and the size of each."""
+    offsets = np.zeros(1, np.uint64)
+    for count, stride in zip(shape[:-1], strides[:-1], strict=True):
+        offsets = (offsets[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
+    sizes = np.array([shape[-1] * itemsize], np.uint32)
+    for each in (offsets, sizes):
+        each.setflags(write=False)
+    return offsets, sizes
+
+
 class MemoryAccess:
     """Byte ranges that an operation reads or writes in shared, global or tensor memory, as ranges of host memory.
 
@@ -219,12 +232,11 @@ class MemoryAccess:
     @classmethod
     def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> MemoryAccess:
         """All bytes of an array whose last axis is contiguous."""
-        starts = np.array([address_of(memory)], np.uint64)
+        address = address_of(memory)
         if memory.flags.c_contiguous:
-            return cls(starts, np.array([memory.nbytes], np.uint32), write, signal)
-        for count, stride in zip(memory.shape[:-1], memory.strides[:-1], strict=True):
-            starts = (starts[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
-        return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)
+            return cls(np.array([address], np.uint64), np.array([memory.nbytes], np.uint32), write, signal)
+        offsets, sizes = _rows_of(memory.shape, memory.strides, memory.itemsize)
+        return cls(offsets + np.uint64(address), sizes, write, signal)
 
     def signalled(self, signal: Mbarrier) -> MemoryAccess:
         """Return an access to the same bytes that completes on an mbarrier."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.isa.context import Cta
@@ -172,7 +173,7 @@ class MatrixOperand:
     def overlaps(self) -> bool:
         """Whether two elements lie in the same bytes."""
         if "overlaps" not in self.known:
-            self.known["overlaps"] = len(np.unique(self.chunks)) < self.chunks.size
+            self.known["overlaps"] = len(distinct(self.chunks)) < self.chunks.size
         return bool(self.known["overlaps"])
 
     def in_row_of(self, other: MatrixOperand) -> bool:

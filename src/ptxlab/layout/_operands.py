@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.layout._shared_memory import swizzle_bytes
 from ptxlab.layout.cute import ComposedLayout, Layout, LayoutError, parse_layout
@@ -257,7 +258,7 @@ class PlacedOperand:
 
 @lru_cache(maxsize=1024)
 def _runs(index: OperandIndex, used: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    slots = np.unique(index._order)
+    slots = distinct(index._order)
     if used < _SLOT:
         return (slots * _SLOT).astype(np.uint64), np.full(len(slots), used, np.uint32)
     firsts = np.flatnonzero(np.diff(slots, prepend=slots[0] - 2) != 1)

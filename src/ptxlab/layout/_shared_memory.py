@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.layout.cute import LayoutError
 from ptxlab.tables import PHASE_SHIFT, SWIZZLES, SwizzleMode
 
@@ -110,7 +111,7 @@ def bank_conflicts(addresses: ArrayLike, size: int = 4) -> BankConflicts:
     for first in range(0, len(address), together):
         phase = address[first : first + together, None] // 4 + np.arange(words, dtype=np.int64)
         # Threads that access the same word are served together.
-        ways.append(int(np.bincount(np.unique(phase) % BANKS, minlength=BANKS).max()))
+        ways.append(int(np.bincount(distinct(phase) % BANKS, minlength=BANKS).max()))
     return BankConflicts(address // 4 % BANKS, tuple(ways))
 
 

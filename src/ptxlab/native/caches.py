@@ -20,7 +20,7 @@ V = TypeVar("V")
 MAGIC = b"ptxlab-object-1\n"
 DIGEST = 32
 ROOT = Path(__file__).parents[1]
-SOURCES = ("_records.py", "native", "tables", "formats", "layout", "descriptors", "numerics", "ptx", "isa", "engine")
+SOURCES = ("_arrays.py", "_records.py", "native", "tables", "formats", "layout", "descriptors", "numerics", "ptx", "isa", "engine")
 """The packages and modules whose text decides what code is generated: the engine and all that it imports, less what only words messages."""
 
 

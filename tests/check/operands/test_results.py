@@ -190,6 +190,6 @@ def _kept(monkeypatch: pytest.MonkeyPatch, ctas: int) -> int:
 
 
 def test_ctas_that_have_exited_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has 16 KiB of shared memory, and 256 KiB of tensor memory."""
-    _kept(monkeypatch, 2)
-    assert _kept(monkeypatch, 10) - _kept(monkeypatch, 2) < 8 * 4096
+    """Each has 16 KiB of shared memory, and 256 KiB of tensor memory; code that is compiled meanwhile counts once."""
+    few, many = (min(_kept(monkeypatch, ctas) for _ in range(3)) for ctas in (2, 10))
+    assert many - few < 8 * 4096

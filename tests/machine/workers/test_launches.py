@@ -39,6 +39,10 @@ TOGETHER = {
     "the element of another CTA": """
         add.u32 r1, cta, 1; rem.u32 r1, r1, 12; mad.lo.u32 r1, r1, size, tid; mad.wide.u32 rd1, r1, 4, out; ld.global.u32 r2, [rd1];
         st.global.u32 [at], r2;""",
+    "cp.async of the element of another CTA": """
+        add.u32 r1, cta, 11; rem.u32 r1, r1, 12; mad.lo.u32 r1, r1, size, tid; mad.wide.u32 rd1, r1, 4, out; mad.lo.u32 r2, tid, 4, s;
+        ld.global.u32 r3, [at]; cp.async.ca.shared.global [r2], [rd1], 4; cp.async.commit_group; cp.async.wait_group 0;
+        ld.shared.u32 r2, [r2]; add.u32 r3, r3, r2; st.global.u32 [at], r3;""",
     "a flag": """
         setp.eq.u32 p, cta, 11; @p bra SET; W: nanosleep.u32 20; ld.acquire.gpu.global.u32 r1, [out]; setp.eq.u32 q, r1, 0;
         @q bra W; bra END;

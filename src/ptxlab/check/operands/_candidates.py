@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.check.operands._image import GROUP, Image, image_of
 from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
@@ -135,7 +136,7 @@ class _Memory:
 
     def image(self, operand: MatrixOperand, chunks: NDArray[np.intp]) -> Image | None:
         """The image that an operand of these chunks would have; None if it would have none, or it is not known."""
-        if chunks.min() < 0 or chunks.max() >= len(self._entries) or len(np.unique(chunks)) < chunks.size:
+        if chunks.min() < 0 or chunks.max() >= len(self._entries) or len(distinct(chunks)) < chunks.size:
             return None
         found = self._entries.take(chunks)
         if not found.all():

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
 
 __all__ = ["GROUP", "SHIFT", "Image", "Mismatch", "RelativePlaces", "image_of", "located", "relative_places"]
@@ -94,7 +95,7 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     """
     numbers, positions = entries >> SHIFT, entries & (1 << SHIFT) - 1
     first = int(numbers[0, 0])
-    found = {int(number): tiles[number].array for number in np.unique(numbers)}
+    found = {int(number): tiles[number].array for number in distinct(numbers)}
     if len({len(array.counts) for array in found.values()}) > 1:
         return Mismatch("it consists of boxes of different rank")
     where = np.zeros((*entries.shape, len(tiles[first].array.counts)), np.int64)
@@ -177,7 +178,7 @@ def _striped(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     first, groups = where[:GROUP], where.reshape(-1, GROUP, *where.shape[1:])
     array = tiles[int(entries[0, 0]) >> SHIFT].array
     rows = np.prod([count for d, count in enumerate(array.counts) if d not in k_dims])
-    if rows != GROUP or len(k_dims) != 1 or len(np.unique(entries >> SHIFT)) > 1:
+    if rows != GROUP or len(k_dims) != 1 or len(distinct(entries >> SHIFT)) > 1:
         return None
     (along,) = k_dims
     moved = np.zeros_like(groups)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
@@ -96,6 +97,6 @@ def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.int
         return False
     entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
     own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
-    if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
+    if not entries.all() or not own.issuperset(tiles[number].array for number in distinct(entries >> SHIFT).tolist()):
         return False
     return isinstance(image_of(operand, entries, tiles), Image)

@@ -20,12 +20,12 @@ from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import WORD, address_in, fitting_descriptor, is_image_of_words, rows_of_words
+from ptxlab.check.operands._word_images import WORD, fitting_descriptor, is_image_of_words, rows_of_words
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import Word, address_in
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer

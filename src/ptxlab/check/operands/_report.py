@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ptxlab._arrays import have_common
 from ptxlab.check.operands._candidates import Candidate
 from ptxlab.check.operands._rest import Rest
 from ptxlab.isa.tcgen05.constants import buffer_of
@@ -278,7 +279,7 @@ def kept_matrices(program: Program) -> dict[int, str]:
 
 def is_turned(before: MatrixOperand, now: MatrixOperand) -> bool:
     """Whether two operands have bytes in common, but not the dimension that is contiguous."""
-    return before.major != now.major and bool(np.intersect1d(before.chunks, now.chunks).size)
+    return before.major != now.major and have_common(before.chunks, now.chunks)
 
 
 def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand, array: TileArray | None = None) -> str:

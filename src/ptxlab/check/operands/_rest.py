@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct
@@ -73,7 +74,7 @@ class RestRows:
         for factor in _FACTORS:
             rows = factor * index.rows
             more = operand.first_rows(rows)
-            rest = np.setdiff1d(more, operand.chunks)
+            rest = np.setdiff1d(distinct(more), distinct(operand.chunks), assume_unique=True)
             if more.max() < limit and is_image(more) and cta.shared[: limit * CHUNK].reshape(-1, CHUNK)[rest].any():
                 self._rests.append(Rest(operation, operand, rest, rows * len(product.ctas), loaded))
                 return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
@@ -144,11 +145,11 @@ class SharedTiles:
         """Whether these chunks still hold what was copied; threads may have overwritten them since."""
         memory = self.cta.shared[: len(self.cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)
         tiles = self.tiles()
-        for number in np.unique(entries >> SHIFT).tolist():
+        for number in distinct(entries >> SHIFT).tolist():
             if number not in tiles:
                 return False
             tile = tiles[number].tile
-            positions = np.unique(entries[entries >> SHIFT == number] & (1 << SHIFT) - 1)
+            positions = distinct(entries[entries >> SHIFT == number] & (1 << SHIFT) - 1)
             contents = np.asarray(tile.contents()).reshape(-1, CHUNK)
             if not np.array_equal(memory[tile.offset // CHUNK + tile.chunks[positions]], contents[positions]):
                 return False

@@ -17,7 +17,6 @@ from ptxlab.check.operands._word_images import (
     WORD,
     TakenWords,
     WordImage,
-    address_in,
     image_of_words,
     judged,
     sources_of,
@@ -25,7 +24,7 @@ from ptxlab.check.operands._word_images import (
     stands_in_blocks,
 )
 from ptxlab.check.operands._word_report import WordReporter
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.context import NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
 from ptxlab.native import BoundedCache, address_of
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct, have_common
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, half_distance
+from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
@@ -24,8 +25,6 @@ __all__ = [
     "WORD",
     "TakenWords",
     "WordImage",
-    "address_in",
-    "addresses_in",
     "fitting_descriptor",
     "following_words",
     "image_of_words",
@@ -48,15 +47,13 @@ _FARTHEST = 4096
 _LONGEST = 64
 """Starts of further elements of k that are looked for."""
 
-_HALF = 2
-"""Bytes."""
-_HALF_BITS = 8 * _HALF
+_BYTE_BITS, _HALF_BITS = 8, 16
 
 Sources = NDArray[np.int64]
 """Where each word of an operand comes from, ``[line, word]``: `NO_SOURCE` for zeros, 0 if it is not known.
 
-Else it is a global address, with the distance of the upper half of the word (`ptxlab.engine.context.HALVES_SHIFT`). Neighbours of words
-whose halves are at the same distance are as far apart as their addresses.
+Else it is a global address, with the distances of the other bytes of the word (`ptxlab.engine.context.HALVES_SHIFT`). Neighbours of words
+whose bytes are at the same distances are as far apart as their addresses.
 """
 
 
@@ -102,7 +99,7 @@ class TakenWords(NamedTuple):
         steps = (line, element) if self.operand.major == "k" else (element, line)
         if 0 in steps:
             return None
-        if half_distance(self.image.base) != half_distance(before.image.base):
+        if _form(self.image.base) != _form(before.image.base):
             return None
         distance = 8 * (self.image.base - before.image.base)
         large = 0 if abs(steps[0]) > abs(steps[1]) else 1
@@ -118,27 +115,21 @@ class TakenWords(NamedTuple):
             return True
         bounds = self.operand.placed.bounds, before.operand.placed.bounds
         apart = bounds[0][1] <= bounds[1][0] or bounds[1][1] <= bounds[0][0]
-        return not apart and bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
+        return not apart and have_common(self.operand.chunks, before.operand.chunks)
 
 
-def address_in(source: int) -> int:
-    """The global address of the lower half of a word."""
-    return source & (1 << HALVES_SHIFT) - 1
-
-
-def addresses_in(sources: Sources) -> Sources:
-    """The global addresses of the lower halves of words."""
-    return sources & (1 << HALVES_SHIFT) - 1
-
-
-def is_transposed(found: Sources) -> bool:
-    """Whether halves of some words are not neighbours in global memory."""
-    return bool((found >> HALVES_SHIFT).any())
+def _form(source: int) -> int:
+    """At which distances the bytes of a word are."""
+    return source - int(address_in(source))
 
 
 def judged(operand: MatrixOperand, found: Sources) -> bool:
-    """Whether words say where the elements of an operand come from: halves of words that are apart are elements."""
-    return operand.container == _HALF_BITS or not is_transposed(found)
+    """Whether words say where the elements of an operand come from: the halves or bytes of words that are apart are elements."""
+    apart = found[found >> HALVES_SHIFT != 0]
+    if not apart.size:
+        return True
+    bits = _BYTE_BITS if are_bytes_apart(apart).any() else _HALF_BITS
+    return operand.container == bits and operand.data == CHUNK and bool((are_bytes_apart(apart) == (bits == _BYTE_BITS)).all())
 
 
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp], data: int) -> Sources:
@@ -165,7 +156,7 @@ def image_of_words(found: Sources) -> WordImage | None:
     row, slot = np.argwhere(known)[0].tolist()
     base = int(found[row, slot]) - row * line - slot * word
     expected = base + np.arange(found.shape[0])[:, None] * line + np.arange(found.shape[1]) * word
-    if half_distance(base) != _HALF and word != 2 * half_distance(base):
+    if _form(base) and word != 2 * half_distance(base):
         return None
     return WordImage(base, line, word) if bool((found == expected)[known].all()) else None
 
@@ -270,7 +261,7 @@ def _fitting(sources: NDArray[np.uint64], least: int) -> Fitting[WordImage]:
     limit = len(sources) * WORD // CHUNK
 
     def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
-        if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
+        if chunks.min() < 0 or chunks.max() >= limit or len(distinct(chunks)) < chunks.size:
             return None
         found = sources_of(sources, chunks, tried.data)
         image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
@@ -315,8 +306,9 @@ def _starts(operand: MatrixOperand) -> list[int]:
 
 def _apart(image: WordImage, shape: tuple[int, ...]) -> bool:
     """Whether it is a matrix whose rows or columns are contiguous, and whose elements do not overlap."""
-    if half_distance(image.base) != _HALF:
-        return abs(image.line) == _HALF and half_distance(image.base) >= _HALF * shape[0]
+    if _form(image.base):
+        size = 1 if are_bytes_apart(image.base) else WORD // 2
+        return abs(image.line) == size and image.word >= WORD * shape[0]
     small, count = (abs(image.word), shape[1]) if abs(image.word) <= abs(image.line) else (abs(image.line), shape[0])
     large = max(abs(image.word), abs(image.line))
     return small == WORD and large >= small * count

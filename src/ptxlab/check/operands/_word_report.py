@@ -15,15 +15,13 @@ from ptxlab.check.operands._word_images import (
     WORD,
     Sources,
     TakenWords,
-    address_in,
-    addresses_in,
     fitting_descriptor,
     following_words,
     is_rearranged,
     sources_of,
     step_of_words,
 )
-from ptxlab.engine.context import NO_SOURCE, half_distance
+from ptxlab.engine.context import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.machine.memory.global_memory import AccessError
 
@@ -50,7 +48,7 @@ class WordReporter:
         key = operation.op.index, operand.name
         if self._reporter.has(*key):
             return
-        addresses = addresses_in(found)
+        addresses = address_in(found)
         array = self._reporter.array_at(int(addresses[found > NO_SOURCE][0]))
         origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
         only = _fields_of_rearranged(operand, pitch) if is_rearranged(addresses, origin, pitch) else ()
@@ -84,7 +82,7 @@ class WordReporter:
         if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
             return
         candidate = fitting_descriptor(operand, sources, None)
-        address = int(addresses_in(sources_of(sources, operand.chunks, operand.data)).max())
+        address = int(address_in(sources_of(sources, operand.chunks, operand.data)).max())
         array = self._reporter.array_at(address) if address > NO_SOURCE else None
         if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):
             return
@@ -145,9 +143,7 @@ class WordReporter:
 
     def _holds(self, source: int, value: NDArray[np.uint8]) -> bool:
         """Whether a word has the bytes from which it comes."""
-        first = address_in(source)
-        halves = zip((first, first + half_distance(source)), value.reshape(2, -1), strict=True)
-        return all(np.array_equal(self._memory.view(address, len(half)), half) for address, half in halves)
+        return all(self._memory.view(int(byte_source(source, i)), 1)[0] == byte for i, byte in enumerate(value))
 
     def _element(self, source: int) -> str:
         """The element from which a word comes, or its address."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.check.model import Kind
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.shadow.shadow import Object
@@ -42,7 +43,7 @@ def accessed_ranges(launch: Launch, watched: Iterable[Object]) -> NDArray[np.uin
         strong = (kinds == Kind.STRONG) | (kinds == Kind.NARROW)
         orders = of_ops[(what & np.uint64(0xFF_FFFF)).astype(np.int64) % len(of_ops)]
         ways = how & WRITES | np.where(strong, orders, 0)
-        for way in np.unique(ways[bytes_ != 0]).tolist():
+        for way in distinct(ways[bytes_ != 0]).tolist():
             masks = np.bitwise_or.reduce(np.where(ways == way, bytes_, np.uint64(0)), axis=1).astype(np.uint32)
             inside = masks != 0
             found.append(_ranges(made.owner.base + granules[inside] * _GRANULE, masks[inside], way))

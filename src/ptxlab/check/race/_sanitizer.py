@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ptxlab._arrays import distinct
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
@@ -251,7 +252,7 @@ class Sanitizer(Observer):
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
             loads, stores = (isinstance(native, LaneAccess) and native.write is write for write in (False, True))
-            self._releases.access(clocks, agent, access_order(op), np.unique(hosts).tolist(), reads=not stores, writes=not loads)
+            self._releases.access(clocks, agent, access_order(op), distinct(hosts).tolist(), reads=not stores, writes=not loads)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction's own accesses."""

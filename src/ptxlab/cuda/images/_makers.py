@@ -58,7 +58,8 @@ MAKERS = (
         "triton",
         "",
         False,
-        "run the program under `ptxlab exec`, or set TRITON_PTXAS_PATH to a program that copies the PTX to its output",
+        "compile the kernel under `ptxlab exec` or inside `with ptxlab.interop.triton.device(...)`, or set TRITON_PTXAS_PATH to a program "
+        "that copies the PTX to its output",
     ),
     Maker("CuPy", "cupy", "", False, "set CUPY_COMPILE_WITH_PTX=1"),
     Maker(

@@ -9,7 +9,7 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.operands import Op
 from ptxlab.isa.scalar.shared_functions import TWO_VECTORS
 
-__all__ = ["pieces"]
+__all__ = ["needed_by", "pieces"]
 
 _FEW = 16
 """After so many ops a piece with functions of two vectors ends where it can: each call writes all that registers hold to the stack."""
@@ -26,7 +26,7 @@ def pieces(program: Program, ops: list[Op], live: frozenset[int] | set[int], wid
     cut = [ops[first:stop] for first, stop in pairwise(_cuts(program, ops))]
     needed = [set(live)]
     for piece in reversed(cut[1:]):
-        needed.append(needed[-1].union(*(_needed_by(program, op) for op in piece)))
+        needed.append(needed[-1].union(*(needed_by(program, op) for op in piece)))
     for piece, registers in zip(cut, reversed(needed), strict=True):
         yield piece, registers, 2 * width if any(map(_takes_two, piece)) else width
 
@@ -35,7 +35,7 @@ def _takes_two(op: Op) -> bool:
     return op.row.semantics in TWO_VECTORS
 
 
-def _needed_by(program: Program, op: Op) -> set[int]:
+def needed_by(program: Program, op: Op) -> set[int]:
     """What an op reads; under a guard it leaves some lanes of what it writes."""
     if op.guard is None:
         return set(program.reads[op.index])
@@ -47,7 +47,7 @@ def _cuts(program: Program, ops: list[Op]) -> list[int]:
     written: dict[int, int] = {}
     blocked = [0] * (len(ops) + 1)
     for place, op in enumerate(ops):
-        for register in _needed_by(program, op):
+        for register in needed_by(program, op):
             if register in written:
                 blocked[written[register] + 1] += 1
                 blocked[place + 1] -= 1

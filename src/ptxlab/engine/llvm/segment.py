@@ -52,6 +52,8 @@ class Segment:
         self.x = LlvmVocabulary(code, width)
         self.floats = self.x.vectors["f32"], self.x.vectors["f64"]
         self.bases: dict[int, Value] = {}
+        self.places: dict[int, Value] = {}
+        """Offsets of rows that compiled code chooses: of these registers the program says that of one of several."""
         self.values: dict[int, Any] = {}
         self.old: dict[int, Any] = {}
         self.dirty: dict[int, None] = {}
@@ -66,7 +68,7 @@ class Segment:
 
     # ------------------------------------------------------------------------------------------------------------ rows
 
-    def row(self, offset: int, bits: int) -> Value:
+    def row(self, offset: int | Value, bits: int) -> Value:
         """Where this chunk of a row lies; ``bits`` of one lane."""
         base = self.bases.get(bits)
         if base is None:
@@ -95,9 +97,9 @@ class Segment:
             kind = self.x.vectors["i64" if info.bits == 128 else f"i{16 if 1 < info.bits < 16 else info.bits}"]
             zero = self.code.const(kind, 0)
             return (zero, zero) if info.bits == 128 else zero
-        return self.load(info.offset, info.bits, kind)
+        return self.load(self.places.get(register, info.offset), info.bits, kind)
 
-    def load(self, offset: int, bits: int, kind: str | None = None) -> Any:
+    def load(self, offset: int | Value, bits: int, kind: str | None = None) -> Any:
         """A row of the frame as vectors of ``kind``, or as integers (a pair of them for 128 bits)."""
         if bits == 1:
             return self.lanes(self.row(offset, 1))
@@ -106,7 +108,7 @@ class Segment:
         bits = max(bits, 16)
         return self.row(offset, bits).load(kind or self.x.vectors[f"i{bits}"], align=min(self.width * bits // 8, 64))
 
-    def store(self, offset: int, bits: int, new: Any, old: Any) -> None:
+    def store(self, offset: int | Value, bits: int, new: Any, old: Any) -> None:
         """Write a row in the lanes that run."""
         if bits == 1:
             self.put_lanes(self.row(offset, 1), new, old)
@@ -142,7 +144,7 @@ class Segment:
             old = self.old.get(register)
             if old is None:
                 old = self.load_row(register, new.type if isinstance(new, Value) and new.type in self.floats else None)
-            self.store(info.offset, info.bits, new, old)
+            self.store(self.places.get(register, info.offset), info.bits, new, old)
             self.divide()
 
     def divide(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ptxlab.engine.lowering._accumulators import forget_unread
 from ptxlab.engine.lowering.register_use import constant_operands, find_effects, is_inline, operand_registers, passes_undefined_bits
+from ptxlab.engine.lowering.repeated_ops import repeated_runs
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
@@ -52,10 +53,12 @@ def _framed_and_exposed(program: Program) -> tuple[set[int], list[tuple[set[int]
         upward: set[int] = set()
         killed: set[int] = set()
         segment += 1
+        runs = repeated_runs(ops[block.start : block.stop], program.registers)
+        repeated = {place for start, stop in runs for place in range(block.start + start, block.start + stop)}
         for i in range(block.start, block.stop):
             op = ops[i]
             guard = op.guard
-            inline = is_inline(program, op)
+            inline = is_inline(program, op) and i not in repeated
             if not inline:
                 segment += 1
             for register in (*reads[i], guard.index) if guard is not None else reads[i]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, Word, byte_source, word_source
+from ptxlab.engine.context import NO_SOURCE, Word, half_source, part_source, word_source
 from ptxlab.engine.program import SOURCE_ROW, Chosen, Joined
 from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -56,7 +56,7 @@ def note_elements(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], si
     """The same for elements of fewer bytes."""
     if warp.word(Word.COPIED):
         places = {lane: [int(data.ctypes.data) + at for at in range(0, len(data), size)] for lane, data in hosts.items()}
-        noted = {lane: [byte_source(_noted(warp, place), place % 4) for place in found] for lane, found in places.items()}
+        noted = {lane: [part_source(_noted(warp, place), place % 4, size) for place in found] for lane, found in places.items()}
         _note_loaded(warp, op, noted, mask)
 
 
@@ -84,7 +84,7 @@ def _moved(warp: Warp, source: NotedTree, unit: int, lane: int) -> int:
     if source.row < 0:
         return NO_SOURCE
     word = _at(warp, source.row, source.added, lane)
-    return word if unit == 4 else byte_source(word, source.byte)
+    return part_source(word, source.byte, unit)
 
 
 def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
@@ -97,7 +97,7 @@ def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, ND
         line, within = divmod(lane, 4)
         if not native.transposed:
             return source(register, line, within)
-        return word_source([byte_source(source(register, 2 * within + more, line // 2), line % 2 * 2) for more in (0, 1)])
+        return word_source([part_source(source(register, 2 * within + more, line // 2), line % 2 * 2, 2) for more in (0, 1)])
 
     if warp.word(Word.COPIED):
         words = {lane: [loaded(register, lane) for register in range(native.registers)] for lane in range(32) if mask >> lane & 1}
@@ -142,9 +142,9 @@ def _put_element(warp: Warp, host: int, size: int, source: int) -> None:
         held = bytes_at(place, 8).view(np.uint64)
         every = bytes_at(warp.word(Word.COPIED_BYTES) + 4 * (place - warp.word(Word.COPIED)), 4 * 8).view(np.uint64)
         if word_source(every.tolist()) != held[0]:
-            every[:] = [byte_source(held.item(), byte) for byte in range(4)]
+            every[:] = [part_source(held.item(), byte, 1) for byte in range(4)]
         for i in range(size):
-            every[host % 4 + i] = byte_source(source, i)
+            every[host % 4 + i] = part_source(source, i, 1)
         held[0] = word_source(every.tolist())
 
 
@@ -153,7 +153,7 @@ def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> 
     for number, word in enumerate(warp.program.loaded.stores[op.index]):
         for row in range(8):
             for at in range(4):
-                halves = [byte_source(_source(warp, word, 8 * at + row // 2 + more), row % 2 * 2) for more in (0, 4)]
+                halves = [part_source(_source(warp, word, 8 * at + row // 2 + more), row % 2 * 2, 2) for more in (0, 4)]
                 _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, word_source(halves))
 
 
@@ -175,10 +175,8 @@ def _source(warp: Warp, word: LoadedWord | None, lane: int, size: int = 4) -> in
         return 0
     parts = warp.program.loaded.noted(word, size)
     found = [_at(warp, part.row, part.added, lane) for part in parts]
-    if size == 4:
-        return word_source(found)
-    first, *more = [byte_source(source, part.byte) for source, part in zip(found, parts, strict=True)]
-    return first if all(source == byte_source(first, i + 1) for i, source in enumerate(more)) else 0
+    found = [part_source(source, part.byte, size // len(parts)) for source, part in zip(found, parts, strict=True)]
+    return word_source(found) if size == 4 else half_source(*found) if len(found) > 1 else found[0]
 
 
 def _at(warp: Warp, row: int, byte: int, lane: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import MAP_ADDRESS, NO_SOURCE, Word
+from ptxlab.engine.context import NO_SOURCE, Word
 from ptxlab.engine.faults import Fault
+from ptxlab.engine.support.access_maps import mark_lanes
 from ptxlab.engine.support.accesses import FAILED, all_addresses, emit_one, fail, lane_address, last_allocation
 from ptxlab.native.builder import Function, Module, Value
 
@@ -98,11 +99,12 @@ def _copy(module: Module, source: str) -> None:
 
 
 def _copy_whole(c: Function, context: Value, mask: Value, hosts: Value, addresses: Value, size: Value) -> None:
-    """Copy and return, if all lanes read whole operands of the allocation that was accessed last and it has no map."""
+    """Copy and return, if all lanes read whole operands of the allocation that was accessed last."""
     row, limit = last_allocation(c, context, size, c.const("i32", 0))
     inside = addresses - row.word(0)
     good = inside.ult(limit) & (addresses & (size - 1)).eq(0)
-    with c.when((~good.cast("i32") & mask).eq(0) & (row.word(3) & MAP_ADDRESS).eq(0)):
+    with c.when((~good.cast("i32") & mask).eq(0)):
+        mark_lanes(row, mask, inside, size, c.const("i32", 0))
         sources = c.stack("<32 x i64>", align=64)
         sources.store(inside + row.word(2), align=64)
         for bytes_ in _SIZES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxlab.engine.context import NO_SOURCE, Word
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
-from ptxlab.engine.support.word_parts import byte_of, half_of, of_parts, part_at
+from ptxlab.engine.support.word_parts import half_of, of_parts, part_at, part_of
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value
@@ -66,7 +66,7 @@ def emit_elements_loaded(module: Module, size: int) -> None:
     with c.when(context.word(Word.COPIED).ne(0)):
         with c.each_bit(mask) as lane, c.loop(count.to("i64")) as i:
             host = hosts.load("i64", lane) + i * size
-            rows.at(i * SOURCE_ROW).store(byte_of(_held(context, c.call("noted", "ptr", context, host), 0), host), lane)
+            rows.at(i * SOURCE_ROW).store(part_of(_held(context, c.call("noted", "ptr", context, host), 0), host, size), lane)
         _note_zeros(skipped, count, rows)
     c.ret()
 
@@ -138,7 +138,7 @@ def emit_elements_stored_from(module: Module, size: int, parts: int) -> None:
             noted = every.at((place.convert("ptrtoint", "i64") - copied) << 2)
             word, held = place.load("i64", 0), [noted.load("i64", k) for k in range(_BYTES)]
             current = word.eq(of_parts(held))
-            new = [_part(frame, table, i * parts + k, lane) for k in range(parts)]
+            new = [_part(frame, table, i * parts + k, lane, size // parts) for k in range(parts)]
             first = host & (_BYTES - 1)
             made = []
             for k in range(_BYTES):
@@ -223,12 +223,12 @@ def _source(frame: Value, table: Value, number: Value, lane: Value, parts: int) 
     """From where a lane has loaded the word that a number of the table stands for."""
     if parts == 1:
         return _noted_part(frame, table, number, lane)
-    return of_parts([_part(frame, table, number * parts + i, lane) for i in range(parts)])
+    return of_parts([_part(frame, table, number * parts + i, lane, _BYTES // parts) for i in range(parts)])
 
 
-def _part(frame: Value, table: Value, number: Value, lane: Value) -> Value:
-    """From where a lane has loaded the part of a word that a number of the table stands for."""
-    return byte_of(_noted_part(frame, table, number, lane), table.load("i32", number * 3 + 2).to("i64"))
+def _part(frame: Value, table: Value, number: Value, lane: Value, size: int) -> Value:
+    """From where a lane has loaded the part of a word, of so many bytes, that a number of the table stands for."""
+    return part_of(_noted_part(frame, table, number, lane), table.load("i32", number * 3 + 2).to("i64"), size)
 
 
 def _noted_part(frame: Value, table: Value, number: Value, lane: Value) -> Value:

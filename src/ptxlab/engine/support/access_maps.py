@@ -9,13 +9,15 @@ from __future__ import annotations
 from ptxlab.engine.context import MAP_ADDRESS
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["GROUP_BITMAP_BYTES", "GROUP_BYTES", "WORD_BYTES", "emit_mark", "mark_lanes", "mark_one"]
+__all__ = ["GROUP_BITMAP_BYTES", "GROUP_BYTES", "PAIR_BYTES", "WORD_BYTES", "emit_mark", "mark_lanes", "mark_one", "mark_pair"]
 
 _GROUP_SHIFT = 9
 GROUP_BYTES = 1 << _GROUP_SHIFT
 GROUP_BITMAP_BYTES = GROUP_BYTES // 8
 WORD_BYTES = 32
 """Bytes of memory whose bits are one word of a map; no access of a thread crosses a multiple of it."""
+PAIR_BYTES = 2 * WORD_BYTES
+"""Bytes of memory whose bits are two words of a map, which are written at once."""
 
 
 def emit_mark(module: Module) -> None:
@@ -23,12 +25,21 @@ def emit_mark(module: Module) -> None:
     c, (flags, total, inside, size, write) = module.define(
         "void mark(i64 flags, i64 total, i64 inside, i64 size, i32 write)", internal=True
     )
-    map_ = (flags & MAP_ADDRESS).convert("inttoptr", "ptr")
-    written = ((total + (GROUP_BYTES - 1)) >> _GROUP_SHIFT) * GROUP_BITMAP_BYTES
-    word = map_.at(write.ne(0).select(written, 0)).at((inside >> 5) << 2)
+    word = _map(flags, total, write).at((inside >> 5) << 2)
     bits = ((c.const("i64", 1) << size) - 1) << (inside & (WORD_BYTES - 1))
     word.store(word.load("i32") | bits.to("i32"))
     c.ret()
+
+
+def _map(flags: Value, total: Value, write: Value) -> Value:
+    """The map of what has been read, or of what has been written."""
+    written = ((total + (GROUP_BYTES - 1)) >> _GROUP_SHIFT) * GROUP_BITMAP_BYTES
+    return (flags & MAP_ADDRESS).convert("inttoptr", "ptr").at(write.ne(0).select(written, 0))
+
+
+def mark_pair(flags: Value, total: Value, inside: Value, write: Value) -> None:
+    """Mark an access to `PAIR_BYTES` bytes; ``inside`` is a multiple of that."""
+    _map(flags, total, write).at(inside >> 3).store(flags.constant(-1))
 
 
 def mark_one(row: Value, inside: Value, size: Value, write: Value) -> None:

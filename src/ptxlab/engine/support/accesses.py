@@ -11,7 +11,7 @@ import re
 
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.support.access_maps import WORD_BYTES, emit_mark, mark_lanes, mark_one
+from ptxlab.engine.support.access_maps import PAIR_BYTES, WORD_BYTES, emit_mark, mark_lanes, mark_one, mark_pair
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
@@ -271,13 +271,17 @@ def emit_mark_ranges(module: Module) -> None:
             row = rows.at((after - 1) * 24)
             first = start - row.word(0)
             with c.when(first.ult(row.word(1))):
-                at, left = c.variable("i64", first), c.variable("i64", size)
+                at, left, part = c.variable("i64", first), c.variable("i64", size), c.variable("i64")
                 with c.loop_while(lambda: left.get().ne(0)):
-                    to_boundary = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
-                    part = left.get().ult(to_boundary).select(left.get(), to_boundary)
-                    c.call("mark", "void", row.word(2), row.word(1), at.get(), part, write)
-                    at.set(at.get() + part)
-                    left.set(left.get() - part)
+                    with c.when((at.get() & (PAIR_BYTES - 1)).eq(0) & left.get().uge(PAIR_BYTES)) as otherwise:
+                        mark_pair(row.word(2), row.word(1), at.get(), write)
+                        part.set(PAIR_BYTES)
+                        otherwise()
+                        to_boundary = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
+                        part.set(left.get().ult(to_boundary).select(left.get(), to_boundary))
+                        c.call("mark", "void", row.word(2), row.word(1), at.get(), part.get(), write)
+                    at.set(at.get() + part.get())
+                    left.set(left.get() - part.get())
     c.ret()
 
 

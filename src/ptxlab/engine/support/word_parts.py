@@ -4,22 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxlab.engine.context import HALVES_SHIFT, MOST_HALVES, NO_SOURCE, half_distance
+from ptxlab.engine.context import (
+    BYTES_APART,
+    HALVES_SHIFT,
+    MOST_HALVES,
+    NO_SOURCE,
+    address_in,
+    are_bytes_apart,
+    byte_distance,
+    half_distance,
+)
 from ptxlab.native.builder import Value
 
-__all__ = ["byte_of", "half_of", "joined", "of_parts", "part_at"]
+__all__ = ["byte_of", "half_of", "joined", "of_parts", "part_at", "part_of"]
 
-_HALF, _WORD = 2, 4
+_BYTE, _HALF, _WORD = 1, 2, 4
 """Bytes."""
 _FIELD = 2 * MOST_HALVES - 1
+_GLOBAL = 2 * BYTES_APART
 
 
 def part_at(source: Value, byte: int, size: int) -> Value:
-    """From where a part of a word comes that begins at a byte; `NO_SOURCE` and 0 as they are."""
+    """From where a part of a word comes that begins at a byte, an even one if it is a half; `NO_SOURCE` and 0 as they are."""
     if size == _WORD:
         return source
-    half = _upper_half(source) if byte >= _HALF else _lower_half(source)
-    return half.ugt(NO_SOURCE).select(half + 1, half) if byte % _HALF else half
+    if size == _HALF:
+        return _upper_half(source) if byte >= _HALF else _lower_half(source)
+    found: Value = address_in(source)
+    if byte >= _HALF:
+        found = found + half_distance(source)
+    if byte % _HALF:
+        found = found + byte_distance(source)
+    return source.ugt(NO_SOURCE).select(found, source) if byte else found
+
+
+def part_of(source: Value, number: Value, size: int) -> Value:
+    """The same for a part that begins at a byte of which the number is known later."""
+    return byte_of(source, number) if size == _BYTE else half_of(source, number & _HALF) if size == _HALF else source
 
 
 def half_of(source: Value, upper: Value) -> Value:
@@ -29,13 +50,14 @@ def half_of(source: Value, upper: Value) -> Value:
 
 def byte_of(source: Value, number: Value) -> Value:
     """From where a byte of a word comes."""
-    half = half_of(source, number & _HALF)
-    return half.ugt(NO_SOURCE).select(half + (number & 1), half)
+    half = (number & _HALF).ne(0).select(address_in(source) + half_distance(source), address_in(source))
+    return source.ugt(NO_SOURCE).select(half + (number & 1) * byte_distance(source), source)
 
 
 def _lower_half(source: Value) -> Value:
     """From where the lower half of a word comes; `NO_SOURCE` and 0 as they are."""
-    return source & (1 << HALVES_SHIFT) - 1
+    apart: Value = are_bytes_apart(source)
+    return apart.ne(0).select(source, source & (1 << HALVES_SHIFT) - 1)
 
 
 def _upper_half(source: Value) -> Value:
@@ -58,14 +80,25 @@ def of_parts(parts: Sequence[Value]) -> Value:
 
 
 def _of_bytes(low: Value, high: Value) -> Value:
-    """From where a half comes; 0 if its bytes are not neighbours."""
-    together = low.ugt(NO_SOURCE) & high.eq(low + 1)
-    return (together | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))).select(low, 0)
+    """From where a half comes; 0 if it cannot be said."""
+    apart = high - low - 1
+    known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & (apart + MOST_HALVES).ult(2 * MOST_HALVES)
+    bytes_apart = known & (low & _GLOBAL).ne(0) & apart.ne(0)
+    together = (known & apart.eq(0)) | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))
+    return bytes_apart.select(low + BYTES_APART + _field(apart), together.select(low, 0))
 
 
 def _of_halves(low: Value, high: Value) -> Value:
     """From where a word comes whose halves come from ``low`` and ``high``; 0 if it cannot be said."""
-    apart = (high - low - _HALF).operation("ashr", 1)
-    known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & (apart + MOST_HALVES).ult(2 * MOST_HALVES)
-    zeros = low.eq(NO_SOURCE) & high.eq(NO_SOURCE)
-    return known.select(low + ((apart & _FIELD) << HALVES_SHIFT), zeros.select(low.constant(NO_SOURCE), 0))
+    apart: Value = (high - low - _HALF).operation("ashr", 1)
+    known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE)
+    even = known & ((high - low) & 1).eq(0) & (apart + MOST_HALVES).ult(2 * MOST_HALVES)
+    bytes_apart: Value = are_bytes_apart(low) | are_bytes_apart(high)
+    # Halves whose bytes are apart, and zeros, make a word only if the bytes go on in the same steps.
+    together = (known & high.eq(low + half_distance(low))) | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))
+    return (even & bytes_apart.eq(0)).select(low + _field(apart), together.select(low, 0))
+
+
+def _field(apart: Value) -> Value:
+    """The bits above an address that stand for a distance."""
+    return (apart & _FIELD) << HALVES_SHIFT

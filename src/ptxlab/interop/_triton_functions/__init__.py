@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from ptxlab.interop._triton_functions import _autotuning, _benchmarks, _breakpoint, _cublas, _profiler
+from ptxlab.interop._triton_functions import _breakpoint, _cublas, _measurements, _profiler
 
 __all__ = ["change_functions"]
 
 
 def change_functions(stack: ExitStack) -> None:
     """Change all of them until the stack is closed."""
-    for part in (_autotuning, _benchmarks, _breakpoint, _cublas, _profiler):
+    for part in (_breakpoint, _cublas, _measurements, _profiler):
         part.change(stack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -13,32 +13,14 @@ from typing import Any
 from ptxlab import cuda
 from ptxlab.cuda.building import build
 from ptxlab.cuda.libraries import CUTE
-from ptxlab.diagnostics import Diagnostic
-from ptxlab.interop._host_memory import call_in_session, registered_arguments
+from ptxlab.interop._host_memory import call_in_session, call_of_program
+from ptxlab.interop.compilers import CompilerDevice
 from ptxlab.interop.cute._arguments import surround_calls
 from ptxlab.interop.cute._compile import compiling_for, cutlass, kept_folder
 from ptxlab.interop.optional_packages import after_import
-from ptxlab.interop.session import FOR_GOOD, Session, current, replace_attribute, switched_by
+from ptxlab.interop.session import FOR_GOOD, current, replace_attribute
 
 __all__ = ["device", "installed", "prepare", "settings"]
-
-
-def device(
-    target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | None = None, **settings: Any
-) -> AbstractContextManager[Session]:
-    """Compile and run the host functions of CuTe DSL that are called inside in ptxlab.
-
-    Parameters, result and errors are those of `ptxlab.interop.triton.device`.
-
-    Examples
-    --------
-    >>> with device("sm_100a", policy="lazy") as session:                               # doctest: +SKIP
-    ...     compiled = cute.compile(host_function, A, B, C)
-    ...     compiled(A, B, C)
-    >>> session.ok                                                                      # doctest: +SKIP
-    True
-    """
-    return switched_by(installed, target, report, settings)
 
 
 @contextmanager
@@ -50,12 +32,16 @@ def installed() -> Iterator[None]:
         yield
 
 
+device = CompilerDevice(installed)
+"""Compiles and runs the host functions of CuTe DSL that are called inside a ``with`` statement."""
+
+
 @cache
 def prepare() -> None:
     """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
     driver = cuda.install()
     os.environ.update(settings(driver.bridge.devices[0].target or "", kept_folder(), build(CUTE)))
-    after_import("cutlass.cute.runtime", partial(surround_calls, FOR_GOOD, partial(registered_arguments, driver)))
+    after_import("cutlass.cute.runtime", partial(surround_calls, FOR_GOOD, call_of_program))
     after_import("cutlass.testing", _measure_once)
 
 

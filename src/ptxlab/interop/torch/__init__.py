@@ -14,16 +14,18 @@ from typing import Any
 
 from ptxlab import cuda
 from ptxlab.formats import set_host_view
-from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.optional_packages import after_import, before_import
+from ptxlab.interop.session import current
 from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_file
 from ptxlab.interop.torch._host_device import HostDevice
 from ptxlab.interop.torch._inductor import adapt_on_import, set_environment
+from ptxlab.interop.torch._interface import device_interface, tensor_device
 from ptxlab.interop.torch._library import DeviceLibrary
 from ptxlab.interop.torch._state import is_prepared, library, set_device
+from ptxlab.interop.torch._streams import HostEvent
 from ptxlab.machine.launch.options import refuse
 
-__all__ = ["capture_call", "has_cuda_tensors", "install", "install_on_import"]
+__all__ = ["HostEvent", "capture_call", "device_interface", "install", "install_on_import", "tensor_device"]
 
 _VARIABLE = "PTXLAB_TORCH_DEVICE"
 """``cpu`` asks for the way without a compiler."""
@@ -62,11 +64,6 @@ def install_on_import() -> Callable[[], None]:
     return before_import("torch", _prepare)
 
 
-def has_cuda_tensors() -> bool:
-    """Whether tensors of this process say that they are on ``cuda``, in memory that kernels of ptxlab can use."""
-    return library() is not None
-
-
 def capture_call(function: Callable[[], object]) -> bool:
     """While a CUDA graph is captured, add a call to it and return true; the call is made at each replay."""
     from ptxlab.interop.torch._graphs import capture_call
@@ -100,7 +97,7 @@ def _load() -> str:
             if driver is not None:
                 found.use_driver(driver.library._name)
                 driver.host_writes()
-            found.register(1 if driver is None else len(driver.bridge.devices), product().memory)
+            found.register(1 if driver is None else len(driver.bridge.devices), current().product.memory)
             set_device(found)
             set_host_view("cuda", _host_view)
             set_environment()

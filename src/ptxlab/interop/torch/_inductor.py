@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ptxlab.diagnostics import diagnose
 from ptxlab.interop.optional_packages import after_import
 from ptxlab.interop.session import current
 from ptxlab.native import cache_directory
@@ -46,13 +45,7 @@ def _take_first_configuration() -> None:
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     def bench(tuner: Any, *_: Any, **__: Any) -> float:
-        current().note(
-            diagnose(
-                "I305",
-                f"autotuning of {tuner.fn.__name__} took the first of its configurations",
-                reason="times in ptxlab say nothing about a GPU",
-            )
-        )
+        current().note_unmeasured("I305", f"autotuning of {tuner.fn.__name__} took the first of its configurations")
         return 1.0
 
     CachingAutotuner.bench = bench

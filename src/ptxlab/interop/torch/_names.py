@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptxlab.cuda.products import REGISTERS_PER_SM, WARP_SIZE, attribute
-from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.session import current
 from ptxlab.interop.torch import _graphs, _streams
 from ptxlab.interop.torch._library import Count
@@ -57,7 +56,7 @@ class DeviceProperties:
 
 def device_properties(index: int) -> DeviceProperties:
     """Of the product that the session runs kernels for."""
-    found, machine = product(), current().device
+    found, machine = current().product, current().device
     return DeviceProperties(
         name=found.name,
         major=found.capability[0],
@@ -152,7 +151,7 @@ def reset_accumulated(index: int) -> None:
 
 def memory_information(index: int) -> tuple[int, int]:
     """Bytes that are free, and all."""
-    total = product().memory
+    total = current().product.memory
     return total - device().statistics(index)[0].current, total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptxlab.cuda import installed
 from ptxlab.interop.session import current
 from ptxlab.interop.torch._library import DeviceLibrary
 from ptxlab.interop.torch._state import device, library
@@ -107,7 +108,7 @@ class HostStream:
 
 
 class HostEvent:
-    """A point in time; the time between two is that of the simulation, or estimated."""
+    """The end of what is queued; the time between two is that of the simulation, or estimated."""
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> Any:
         event = super().__new__(cls)
@@ -119,6 +120,9 @@ class HostEvent:
     seconds: float
 
     def record(self, stream: Any = None) -> None:
+        driver = installed()
+        if driver is not None:
+            driver.synchronize()
         self.seconds = current().seconds
 
     def wait(self, stream: Any = None) -> None:
@@ -131,4 +135,5 @@ class HostEvent:
         """Nothing is queued."""
 
     def elapsed_time(self, end: HostEvent) -> float:
-        return max((end.seconds - self.seconds) * 1e3, _SHORTEST_TIME)
+        passed = (end.seconds - self.seconds) * 1e3
+        return passed if passed > 0 else _SHORTEST_TIME

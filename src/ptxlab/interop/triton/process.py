@@ -1,7 +1,6 @@
-"""Programs that import Triton: its own NVIDIA back end, from 3.5 on, calls the driver of the process, and hands it PTX.
+"""Programs that import Triton, 3.5 or later: its own NVIDIA back end calls the driver of the process, and hands it PTX.
 
-Triton names two settings for the assembler that it calls, ``TRITON_PTXAS_PATH`` and ``TRITON_PTXAS_BLACKWELL_PATH``. They get a program
-that gives its input as output.
+In place of the assembler it gets a program that gives its input as output.
 """
 
 from __future__ import annotations
@@ -25,18 +24,12 @@ _ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptx
 
 _PROGRAM = """#!/bin/sh
 # In place of ptxas: the output is the input, PTX. The last line for --version keeps what Triton caches apart from machine code.
-while [ $# -gt 0 ]; do
-    case $1 in
-    --version)
-        {assemblers}/"${{0##*/}}" --version 2>/dev/null || echo 'Cuda compilation tools, release 12.8, V12.8.93'
-        exec echo 'ptxlab: the output is PTX'
-        ;;
-    -o) output=$2 ;;
-    *.ptx) input=$1 ;;
-    esac
-    shift
-done
-exec cp -- "$input" "$output"
+if [ "$1" = --version ]; then
+    {assemblers}/"${{0##*/}}" --version 2>/dev/null || echo 'Cuda compilation tools, release 12.8, V12.8.93'
+    exec echo 'ptxlab: the output is PTX'
+fi
+while [ "$2" != -o ]; do shift; done
+exec cp -- "$1" "$3"
 """
 
 
@@ -57,9 +50,9 @@ def _write(text: str, program: Path) -> None:
 
 @cache
 def prepare() -> None:
-    """Install the driver, and set the variables of Triton, which a program is about to import; it has a cache of its own for PTX, too."""
+    """Install the driver, and set the variables of Triton, which a program is about to import."""
     cuda.install()
-    os.environ.update(settings() | {"TRITON_CACHE_DIR": str(cache_folder("triton") / "cache")})
+    os.environ.update(settings())
     after_import("triton", _change)
 
 

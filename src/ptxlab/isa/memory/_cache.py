@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ptxlab._arrays import distinct
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, native, pure, service
 from ptxlab.isa.context import MemoryAccess, WarpContext
@@ -55,7 +54,7 @@ def prefetch(q: Qualifiers, op: Op) -> Nothing:
 )
 def discard(warp: WarpContext) -> None:
     """Discard lines of the cache. This is a weak write of an indeterminate value; here the bytes keep the value that they had."""
-    for line in np.unique(warp.addresses(0)[warp.lanes()] // _LINE_BYTES).tolist():
+    for line in distinct(warp.addresses(0)[warp.lanes()] // _LINE_BYTES).tolist():
         warp.access(MemoryAccess.of(warp.machine.global_view(warp, line * _LINE_BYTES, _LINE_BYTES, True), True))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.isa import context
 from ptxlab.isa.mma._fragments import register_matrix, scatter_d, write
 from ptxlab.isa.tiles import HeldLine, Product, ProductPlace, RegisterMatrix
@@ -78,7 +79,7 @@ class WarpProduct(Product):
         """All are in registers, also scale factors and metadata."""
         if operand not in self._lanes:
             return super().held(operand, line)
-        lanes = np.unique(self._lanes[operand][line]).tolist()
+        lanes = distinct(self._lanes[operand][line]).tolist()
         return (HeldLine(self._warp.cta, self._warp.warp_id, operand, tuple((0, lane) for lane in lanes)),)
 
     @property

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.isa import context
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.layout import PlacedOperand
@@ -26,7 +27,7 @@ def operand(cta: context.Cta, placed: PlacedOperand, used: int = 16) -> MemoryAc
 @lru_cache(maxsize=4096)
 def _lane_runs(lanes: bytes) -> tuple[tuple[int, int], ...]:
     """First lane and count of each run of consecutive lanes; ``lanes`` are the bytes of an int64 array."""
-    found = np.unique(np.frombuffer(lanes, np.int64))
+    found = distinct(np.frombuffer(lanes, np.int64))
     cuts = np.flatnonzero(np.diff(found) != 1) + 1
     return tuple((int(part[0]), len(part)) for part in np.split(found, cuts) if len(part))
 
@@ -57,5 +58,5 @@ def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> MemoryAcce
 
 def cells(cta: context.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> MemoryAccess:
     """A read of single 32-bit cells: columns relative to ``column``, and lanes; the two arrays broadcast."""
-    offsets = np.unique((column + places) * COLUMN_BYTES + 4 * lanes).astype(np.uint64)
+    offsets = distinct((column + places) * COLUMN_BYTES + 4 * lanes).astype(np.uint64)
     return MemoryAccess(offsets + np.uint64(cta.tensor_address), np.array([4], np.uint32), False)

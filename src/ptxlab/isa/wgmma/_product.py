@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.tiles import NO_BYTES, HeldLine, Product, ProductPlace, RegisterMatrix
@@ -74,7 +75,7 @@ class WarpgroupProduct(Product):
         if operand != "metadata" or fragment is None:
             return super().held(operand, line)
         warp, row = divmod(line, WGMMA_M // WARPS)
-        lanes = np.unique(fragment.lane[row]).tolist()
+        lanes = distinct(fragment.lane[row]).tolist()
         return (HeldLine(self._cta, self.first_warp + warp, "sp-meta", tuple((0, lane) for lane in lanes)),)
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.context import Misuse
@@ -266,7 +267,7 @@ class DeviceMemory:
         if not addresses.size:
             return
         rows = np.searchsorted(self.rows[:, 0], addresses, "right") - 1
-        for row in np.unique(rows[rows >= 0]).tolist():
+        for row in distinct(rows[rows >= 0]).tolist():
             base, size = self.rows[row, :2]
             inside = (rows == row) & (addresses - base < size)
             found = self.find(int(base))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.diagnostics import Diagnostic
 
 __all__ = ["WRITE_IT", "DeviceMirror", "Origin"]
@@ -73,7 +74,7 @@ class DeviceMirror:
 
     def within(self, first: int, stop: int) -> Iterator[Origin]:
         """The origins of the undefined bits in a range of bytes, each once."""
-        numbers = np.unique(self.numbers[first:stop][self.bits[first:stop] != 0]).tolist()
+        numbers = distinct(self.numbers[first:stop][self.bits[first:stop] != 0]).tolist()
         return iter(dict.fromkeys(origin for number in numbers for origin in self.origins[number]))
 
     def take(self, at: int, other: DeviceMirror, first: int, stop: int) -> None:

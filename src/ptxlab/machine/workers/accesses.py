@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -109,12 +109,12 @@ class AccessMaps:
         self.rows = rows.copy()
         self.rows[:, 3] |= np.array([flags[base] for base in rows[:, 0].tolist()], np.uint64)
         self._table = np.ascontiguousarray(self.rows[np.argsort(self.rows[:, 2])][:, [2, 1, 3]])
+        self._mark = partial(_mark_ranges(), address_of(self._table), len(self._table))
 
     def mark(self, accesses: Iterable[MemoryAccess]) -> None:
         """Mark accesses to these allocations; those to other memory are left out."""
-        mark, table, count = _mark_ranges(), address_of(self._table), len(self._table)
         for access in accesses:
-            mark(table, count, *access.where, access.write)
+            self._mark(*access.where, access.write)
 
     def next_cluster(self) -> bool:
         """Note that another cluster follows; return whether the last one and an earlier one conflict: one has written what both access."""

@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, half_distance
+from ptxlab.engine.context import NO_SOURCE, byte_source
 from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["Apart", "RegisterImage", "element_addresses", "image_of_elements", "order_of_registers", "stands_as_loaded"]
@@ -22,8 +22,6 @@ _WORD_BITS = 32
 _WORD = 4
 """Bytes."""
 _BYTE = 8
-_HALF = 2
-"""Bytes."""
 _SEVERAL = 2
 _SPARSE = 2
 """Elements of k for each one that a sparse A stores."""
@@ -127,8 +125,7 @@ def element_addresses(parts: Addresses, first: NDArray[np.intp], size: int, bits
     width = max(bits // _BYTE, 1)
     at = first[..., None] + np.arange(size)
     sources = parts[..., None]
-    found = (sources & (1 << HALVES_SHIFT) - 1) + at % _HALF + at // _HALF * half_distance(sources)
-    every = np.where(sources > NO_SOURCE, found, sources).reshape(len(parts), -1, width)
+    every = np.where(sources > NO_SOURCE, byte_source(sources, at), sources).reshape(len(parts), -1, width)
     begins = every[..., :1]
     together = (every == begins + np.where(begins > NO_SOURCE, np.arange(width), 0)).all(axis=-1)
     return np.where(together, every[..., 0], 0)

@@ -11,7 +11,7 @@ from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterIma
 from ptxlab.check.operands.elements._report import ElementReporter, Taken
 from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE
+from ptxlab.engine.context import NO_SOURCE, address_in
 from ptxlab.isa.effects import Asynchronous, Pipe
 from ptxlab.isa.tiles import Product
 from ptxlab.machine.memory.elements import ArrayPlace
@@ -29,7 +29,6 @@ _ATTEMPTS = 64
 _PAIR = 2
 _BLOCK = 8
 """Elements of a row of a matrix of ldmatrix."""
-_ADDRESS = (1 << HALVES_SHIFT) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +118,7 @@ class ElementCheck:
                 self._steps.add(step)
                 pairs = zip(last.images, judged.images, sources.matrices, begins, bases, strict=True)
                 taken = [
-                    (Taken(matrix, one, base & _ADDRESS), Taken(matrix, image, now & _ADDRESS))
+                    (Taken(matrix, one, address_in(base)), Taken(matrix, image, address_in(now)))
                     for one, image, matrix, base, now in pairs
                     if one is not None and image is not None
                 ]
@@ -146,9 +145,9 @@ class ElementCheck:
         """The image of a matrix; None if it is not known, or has been reported to have none."""
         first = parts.item(0)
         taken = matrix.turned, matrix.size, matrix.first.tobytes()
-        key = matrix.name, matrix.where, matrix.element, *taken, parts.shape, (parts - first).tobytes()
+        key = matrix.name, matrix.where, matrix.element, *taken, parts.shape, first - address_in(first), (parts - first).tobytes()
         known = self._images.get(key) if first > NO_SOURCE else None
-        if known is None or not known.array.holds(first & _ADDRESS):
+        if known is None or not known.array.holds(address_in(first)):
             known = self._new_image(by, matrix, parts, verified, cta)
             if known is not None:
                 self._images[key] = known

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.check.model import Kind
 from ptxlab.check.race.report._messages import Access
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
@@ -49,7 +50,7 @@ def granules(found: Object, addresses: set[int]) -> tuple[Words, Words]:
 def _addresses(places: Words, masks: Words, unit: int) -> Words:
     """The addresses of the units of memory that masks select, sorted."""
     chosen = (masks[:, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)).astype(bool)
-    return np.unique((places[:, None] + np.arange(32, dtype=np.uint64) * np.uint64(unit))[chosen])
+    return distinct((places[:, None] + np.arange(32, dtype=np.uint64) * np.uint64(unit))[chosen])
 
 
 def where_text(found: Object, places: Words, masks: Words) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.layout import fragment
@@ -72,5 +73,5 @@ def _columns(access: TensorAccess, half: int) -> tuple[int, NDArray[np.uint64]]:
     Section "Data Movement Shape".
     """
     cells = fragment(access.shape, access.repeat, access.pack, half)
-    columns = np.unique(cells.column if not access.pack else np.stack([cells.column, cells.column + 1]))
+    columns = distinct(cells.column if not access.pack else np.stack([cells.column, cells.column + 1]))
     return _LANE_BYTES * (int(cells.lane.max()) + 1), (columns * COLUMN_BYTES).astype(np.uint64)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op, Reg
@@ -81,7 +82,7 @@ class DeviceMemoryUse:
         if not never.any():
             return set()
         found = [place + byte for place, mask in zip(places, masks, strict=True) for byte in range(32) if mask >> byte & 1]
-        inside = np.unique(found).astype(np.int64) - made.start
+        inside = distinct(found).astype(np.int64) - made.start
         inside = inside[(inside >= 0) & (inside < made.data.nbytes)]
         inside = inside[mirror.bits[inside] != 0]
         return set((inside[never[mirror.numbers[inside]]] + made.start).tolist())
@@ -191,7 +192,7 @@ class ByteOrigins(ObjectOrigins):
                 entries.append(StoredBits(frozenset(positions[origin] for origin in origins if origin in positions)))
 
     def within(self, where: slice | NDArray[np.intp]) -> set[int]:
-        numbers = np.unique(self.numbers[where][self._bits[where] != 0]).tolist()
+        numbers = distinct(self.numbers[where][self._bits[where] != 0]).tolist()
         return {origin for number in numbers for origin in self.entries[number].origins}
 
     def add(self, first: int, stop: int, origins: set[int], op: Op, use: Callable[[], UndefinedUse]) -> None:

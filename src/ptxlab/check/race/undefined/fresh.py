@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.check.race.report.places import bytes_text
 from ptxlab.check.race.report.unwritten import code_of_unwritten, report_unwritten_read
 from ptxlab.check.race.undefined.mirrors import WatchedMemory
@@ -84,7 +85,7 @@ class FreshReads:
 
     def _report(self, launch: Launch, code: str, read: _Read, bytes_: NDArray[np.intp]) -> None:
         tensor = code == code_of_unwritten(True)
-        offsets = (np.unique(bytes_ // _CELL * _CELL) if tensor else bytes_).astype(np.uint64)
+        offsets = (distinct(bytes_ // _CELL * _CELL) if tensor else bytes_).astype(np.uint64)
         cta = read.warp.cta
         who = f"warp {read.warp.warp_id} of CTA {cta.describe()}"
         if isinstance(launch.program.natives.get(read.op.index), LaneAccess | Atomic):

@@ -17,6 +17,7 @@ from ptxlab.native import address_of
 __all__ = [
     "BYTES_APART",
     "FIRST_CELL",
+    "GLOBAL_BIT",
     "HALVES_SHIFT",
     "LOADED_BYTE_SHIFT",
     "MAP_ADDRESS",
@@ -30,6 +31,7 @@ __all__ = [
     "are_bytes_apart",
     "byte_distance",
     "byte_source",
+    "distance_bits",
     "half_distance",
     "half_source",
     "part_source",
@@ -192,23 +194,29 @@ words but those that have been transposed or exchanged. A half may have them too
 """
 MOST_HALVES = 1 << 14
 """That number is less than this, and at least the negative of it."""
-BYTES_APART = 1 << 46
+_APART_SHIFT = 46
+BYTES_APART = 1 << _APART_SHIFT
 """Set if the bytes of a half are as far apart as those of the word: half the distance of the halves.
 
 No address in global memory has this bit and the one above it.
 """
-_GLOBAL = 2 * BYTES_APART
+GLOBAL_BIT = 2 * BYTES_APART
+"""An address without this bit cannot say that bytes are apart."""
 _ADDRESS = (1 << HALVES_SHIFT) - 1
 
 
 def are_bytes_apart(source: Any) -> Any:
     """1 if the bytes of a half are apart, else 0; of numbers, arrays, and values of compiled code."""
-    return (source & (source >> 1) & BYTES_APART) >> 46
+    return _apart_bit(source) >> _APART_SHIFT
 
 
 def address_in(source: Any) -> Any:
     """The global address of the first byte; of numbers, arrays, and values of compiled code."""
-    return (source & _ADDRESS) ^ (source & (source >> 1) & BYTES_APART)
+    return (source & _ADDRESS) ^ _apart_bit(source)
+
+
+def _apart_bit(source: Any) -> Any:
+    return source & (source >> 1) & BYTES_APART
 
 
 def half_distance(source: Any) -> Any:
@@ -219,6 +227,11 @@ def half_distance(source: Any) -> Any:
     (2, 256, -2)
     """
     return (((source >> HALVES_SHIFT) ^ MOST_HALVES) - (MOST_HALVES - 1)) * 2
+
+
+def distance_bits(apart: Any) -> Any:
+    """The bits above an address for a distance of halves: half of it, less one; of numbers, and values of compiled code."""
+    return (apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT
 
 
 def byte_distance(source: Any) -> Any:
@@ -266,7 +279,7 @@ def half_source(low: int, high: int) -> int:
         return low if low == high else 0
     if not apart:
         return low
-    return low + BYTES_APART + _field(apart) if low & _GLOBAL and -MOST_HALVES <= apart < MOST_HALVES else 0
+    return low + BYTES_APART + distance_bits(apart) if low & GLOBAL_BIT and -MOST_HALVES <= apart < MOST_HALVES else 0
 
 
 def _word_of_halves(low: int, high: int) -> int:
@@ -275,12 +288,7 @@ def _word_of_halves(low: int, high: int) -> int:
     if are_bytes_apart(low) or are_bytes_apart(high):
         return low if high == low + int(half_distance(low)) else 0
     apart = (high - low) // 2 - 1
-    return low + _field(apart) if (high - low) % 2 == 0 and -MOST_HALVES <= apart < MOST_HALVES else 0
-
-
-def _field(apart: int) -> int:
-    """The bits above an address that stand for a distance."""
-    return (apart & 2 * MOST_HALVES - 1) << HALVES_SHIFT
+    return low + distance_bits(apart) if (high - low) % 2 == 0 and -MOST_HALVES <= apart < MOST_HALVES else 0
 
 
 class Status(IntEnum):

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from ptxlab.engine.context import (
     BYTES_APART,
+    GLOBAL_BIT,
     HALVES_SHIFT,
     MOST_HALVES,
     NO_SOURCE,
     address_in,
     are_bytes_apart,
     byte_distance,
+    distance_bits,
     half_distance,
 )
 from ptxlab.native.builder import Value
@@ -20,8 +22,6 @@ __all__ = ["byte_of", "half_of", "joined", "of_parts", "part_at", "part_of"]
 
 _BYTE, _HALF, _WORD = 1, 2, 4
 """Bytes."""
-_FIELD = 2 * MOST_HALVES - 1
-_GLOBAL = 2 * BYTES_APART
 
 
 def part_at(source: Value, byte: int, size: int) -> Value:
@@ -83,9 +83,9 @@ def _of_bytes(low: Value, high: Value) -> Value:
     """From where a half comes; 0 if it cannot be said."""
     apart = high - low - 1
     known = low.ugt(NO_SOURCE) & high.ugt(NO_SOURCE) & (apart + MOST_HALVES).ult(2 * MOST_HALVES)
-    bytes_apart = known & (low & _GLOBAL).ne(0) & apart.ne(0)
+    bytes_apart = known & (low & GLOBAL_BIT).ne(0) & apart.ne(0)
     together = (known & apart.eq(0)) | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))
-    return bytes_apart.select(low + BYTES_APART + _field(apart), together.select(low, 0))
+    return bytes_apart.select(low + BYTES_APART + distance_bits(apart), together.select(low, 0))
 
 
 def _of_halves(low: Value, high: Value) -> Value:
@@ -96,9 +96,4 @@ def _of_halves(low: Value, high: Value) -> Value:
     bytes_apart: Value = are_bytes_apart(low) | are_bytes_apart(high)
     # Halves whose bytes are apart, and zeros, make a word only if the bytes go on in the same steps.
     together = (known & high.eq(low + half_distance(low))) | (low.eq(NO_SOURCE) & high.eq(NO_SOURCE))
-    return (even & bytes_apart.eq(0)).select(low + _field(apart), together.select(low, 0))
-
-
-def _field(apart: Value) -> Value:
-    """The bits above an address that stand for a distance."""
-    return (apart & _FIELD) << HALVES_SHIFT
+    return (even & bytes_apart.eq(0)).select(low + distance_bits(apart), together.select(low, 0))

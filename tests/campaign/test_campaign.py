@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import threading
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -78,6 +80,18 @@ def test_every_executor_gives_the_same(name: str | None, tmp_path: Path) -> None
         assert [d.code for d in result.diagnostics] == (["X114"] if cell.launch == "race.toml" else [])
     first, *others = [results[cell.key].digests for cell in plan.cells[:4]]
     assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_cluster_of_dask_ends_with_its_executor(wait: bool) -> None:
+    """Neither the processes of its workers nor the thread of the client are left."""
+    processes, threads = set(multiprocessing.active_children()), set(threading.enumerate())
+    executor = executors("dask").make()
+    assert executor.submit(max, 1, 2).result() == 2
+    assert set(multiprocessing.active_children()) > processes
+    executor.shutdown(wait=wait)
+    assert set(multiprocessing.active_children()) <= processes
+    assert {thread.name for thread in set(threading.enumerate()) - threads} <= {"Dask-Offload_0"}, "a pool of Dask's module"
 
 
 def test_digests_are_those_of_the_arrays(tmp_path: Path) -> None:

@@ -128,8 +128,22 @@ def _dask(address: str | None) -> Executor:
         client: Any = distributed.Client(**where)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise _refused(f"no Dask scheduler answers at {address}: {error}", "start one with `dask scheduler`") from None
-    executor: Executor = client.get_executor(pure=False)
-    return executor
+    return _DaskExecutor(client)
+
+
+class _DaskExecutor(Executor):
+    """The executor of a client, which it closes: Dask's own leaves the client open, and the cluster that the client has started."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._executor: Executor = client.get_executor(pure=False)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return self._executor.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._executor.shutdown(wait and not cancel_futures)
+        self._client.close()
 
 
 def _function(text: str, module: str, name: str) -> Callable[[], Executor]:

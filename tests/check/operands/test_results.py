@@ -190,6 +190,6 @@ def _kept(monkeypatch: pytest.MonkeyPatch, ctas: int) -> int:
 
 
 def test_ctas_that_have_exited_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has 16 KiB of shared memory, and 256 KiB of tensor memory; code that is compiled meanwhile counts once."""
+    """Each has 16 KiB of shared memory, and 256 KiB of tensor memory; what else the process allocates is not in all of three launches."""
     few, many = (min(_kept(monkeypatch, ctas) for _ in range(3)) for ctas in (2, 10))
     assert many - few < 8 * 4096

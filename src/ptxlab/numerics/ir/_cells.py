@@ -7,6 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from ptxlab.native import host
 from ptxlab.native.builder import Value, vector
 from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, c_f16, round_f16, without_products
 from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_exponent
@@ -217,13 +218,18 @@ class DoubleSum:
         cell.store((total.bits("i64") & -(1 << dropped)).bits("double").convert("fptrunc", "float").bits("i32"))
 
 
+def _is_avx512(value: Value) -> bool:
+    """Whether instructions of AVX-512 take the value: this processor has them, and it is one of their vectors."""
+    return value.type == "<16 x i32>" and host().vector_bits == 512
+
+
 _DIFFERS_FROM_BOTH = 0b01000010
 """As a table of three bits, of which the last one is looked at: whether it is neither the first nor the second."""
 
 
 def has_overflowed(before: Value, part: Value, after: Value) -> Value:
     """Negative where the sum of two i32 does not have the sign of both, which are equal."""
-    if after.type == "<16 x i32>":
+    if _is_avx512(after):
         return before.target_intrinsic("x86.avx512.pternlog.d.512", before.type, f"i32 {_DIFFERS_FROM_BOTH}", part, after)
     return (before ^ after) & (part ^ after)
 
@@ -234,7 +240,7 @@ _TOWARD_ZERO = 11
 
 def to_float_toward_zero(number: Value) -> Value:
     """The bits of the float32 next to each i32 toward zero; those of zero are zero."""
-    if number.type == "<16 x i32>":
+    if _is_avx512(number):
         return number.target_intrinsic("x86.avx512.sitofp.round.v16f32.v16i32", "<16 x float>", f"i32 {_TOWARD_ZERO}").bits("i32")
     below = number.min(number.constant(0) - number)
     nearest = below.convert("sitofp", "float")
@@ -248,7 +254,7 @@ _LARGER_MAGNITUDE = 0b1011
 
 def largest_magnitude(numbers: Sequence[Value]) -> Value:
     """The largest magnitude of float32 numbers in each lane, of which the bits are given."""
-    if numbers[0].type != "<16 x i32>":
+    if not _is_avx512(numbers[0]):
         return reduce(Value.max, (number & 0x7FFFFFFF for number in numbers)).bits("float")
     code, name, some = numbers[0].function, "@llvm.x86.avx512.mask.range.ps.512", "<16 x float>"
     code.module.declare(name, f"declare {some} {name}({some}, {some}, i32, {some}, i16, i32)")

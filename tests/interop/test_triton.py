@@ -337,7 +337,7 @@ def refusal(**settings: Any) -> str:
 
 
 def test_refusals_of_settings() -> None:
-    assert refusal(target="sm_80") == "I303: Triton kernels cannot run for 'sm_80' (take one of sm_90a, sm_100a, sm_103a)"
+    assert refusal(target="sm_80") == "I303: no device has the target 'sm_80' (take one of sm_90a, sm_100a, sm_103a)"
     assert refusal(policy="late") == "A310: policy must be one of 'eager', 'lazy', 'random', not 'late' ()"
     assert refusal(check={"weather"}).startswith("A310: there is no check named 'weather'")
 

@@ -18,6 +18,8 @@ __all__ = ["STREAM_THREAD", "Turns"]
 
 _PAUSE = 0.001
 _RECENT = 0.2
+"""Seconds of processor time that a launch may take from one stall to the next; one that takes more makes progress. Other threads of the
+program and other processes may hold the launch up for any time."""
 _HOPELESS, _HOPELESS_BESIDE_THREADS = 1.0, 30.0
 """Seconds without anything new, while the program waits, after which a launch that waits counts as hung; the second, if the program has a
 thread that does not wait."""
@@ -45,6 +47,7 @@ class Turns:
         self._queue: deque[threading.Lock] = deque()
         self._seen: dict[int, set[int]] = {}
         self._stalls: dict[int, float] = {}
+        """For each thread the processor time at which its launch has last stalled."""
         self._news = 0.0
         self._interrupted = False
 
@@ -85,9 +88,8 @@ class Turns:
         """Let another launch execute, if one waits."""
         if self._interrupted:
             raise KeyboardInterrupt
-        now = time.monotonic()
-        if now - self._stalls.get(threading.get_ident(), 0.0) > _RECENT:
-            self._news = now
+        if time.thread_time() - self._stalls.get(threading.get_ident(), 0.0) > _RECENT:
+            self._news = time.monotonic()
         if self._queue:
             self._hand_over()
             self.__enter__()
@@ -134,7 +136,7 @@ class Turns:
         if now - self._news > _HOPELESS and now - self._news > self._patience(waiting.value):
             self._news = now
             return False
-        self._stalls[thread] = now
+        self._stalls[thread] = time.thread_time()
         self._hand_over()
         time.sleep(_PAUSE)
         self.__enter__()

@@ -352,7 +352,7 @@ _CODES = (
     CodeInfo("I213", "error", "an argument that a host function cannot take"),
     CodeInfo("I301", "error", "a package that the program needs is not installed"),
     CodeInfo("I302", "error", "an argument that a Triton kernel cannot take"),
-    CodeInfo("I303", "error", "Triton cannot compile for the target"),
+    CodeInfo("I303", "error", "no device has the target"),
     CodeInfo("I305", "note", "autotuning took the first valid configuration"),
     CodeInfo("I306", "warning", "a benchmark was asked for; its times mean nothing"),
     CodeInfo("I307", "note", "the program asks for a CUDA device; CPU memory is used"),

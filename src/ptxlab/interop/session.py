@@ -191,7 +191,7 @@ class Session:
         """What the device is sold as."""
         found = PRODUCTS.get(self.settings.target)
         if found is None:
-            raise refuse("I303", f"Triton kernels cannot run for {self.settings.target!r}", fix=f"take one of {', '.join(PRODUCTS)}")
+            raise refuse("I303", f"no device has the target {self.settings.target!r}", fix=f"take one of {', '.join(PRODUCTS)}")
         return found
 
     @property

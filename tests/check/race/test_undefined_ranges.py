@@ -93,6 +93,8 @@ ROW = """and.b32 r1, u0, 3; add.s32 r1, r1, 5; and.b32 r2, u1, 3; add.s32 r2, r2
 """How often the loop over a row of a sparse matrix is entered before its unrolled part: r1 and r2 are where the row begins and ends."""
 STORE = "st.shared.b32 [at+4], lane;"
 """Ends a run of pure instructions."""
+CHAIN = "mad.lo.s32 r0, r0, 1, 2; mad.lo.s32 r0, 1, r0, -1;" * 600
+"""Adds 600."""
 DECIDED = {
     "a sum below a number": f"{SUM} setp.lt.s32 p0, r0, 12;",
     "after the end of a run": f"{SUM} {STORE} setp.lt.s32 p0, r0, 12;",
@@ -115,6 +117,7 @@ DECIDED = {
     "the sign of a sum of squares": "mul.rn.f32 r0, u0, u0; fma.rn.f32 r0, u1, u1, r0; setp.lt.s32 p0, r0, 0;",
     "at most a number": "min.u32 r0, u0, 11; setp.lt.u32 p0, r0, 12;",
     "the rows of a sparse matrix": f"{ROW} setp.eq.s32 p0, r4, 0;",
+    "a chain of many sums": f"and.b32 r0, u0, 7; {CHAIN} setp.lt.s32 p0, r0, 608;",
 }
 UNDECIDED = {
     "one of two numbers": (f"{SUM} {STORE} setp.lt.s32 p0, r0, 10;", 1),
@@ -124,6 +127,7 @@ UNDECIDED = {
     "the sign of a product": ("mul.rn.f32 r0, u0, u1; setp.lt.s32 p0, r0, 0;", 1),
     "at most a number, with a sign": ("min.s32 r0, u0, 11; setp.lt.u32 p0, r0, 12;", 1),
     "written or not": (f"{SUM} and.b32 t, u1, 1; setp.eq.s32 p1, t, 0; @p1 add.s32 r0, r0, 9; {STORE} setp.lt.s32 p0, r0, 12;", 1),
+    "a chain of many sums": (f"and.b32 r0, u0, 7; {CHAIN} setp.lt.s32 p0, r0, 607;", 1),
     "read from memory": (f"{SUM} st.shared.b32 [at+8], r0; ld.shared.b32 r0, [at+8]; setp.lt.s32 p0, r0, 12;", 1),
 }
 

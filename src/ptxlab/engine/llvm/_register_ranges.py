@@ -16,6 +16,10 @@ from ptxlab.native.builder import Function, Value
 __all__ = ["RegisterRanges"]
 
 
+_NESTED = 64
+"""Ranges that one range may depend on without being evaluated before it: evaluation nests calls."""
+
+
 class RegisterRanges:
     """The ranges of the registers of 32 and 64 bits; ``load`` reads a row of the frame as integers of so many bits."""
 
@@ -25,6 +29,9 @@ class RegisterRanges:
         self.width = width
         self.load = load
         self.known: dict[int, Range | None] = {}
+        self._made: list[Range] = []
+        self._evaluated = 0
+        """How many of these have been evaluated in order."""
 
     def follows(self, register: int, bits: int) -> bool:
         """Whether a register may have a range as an integer of so many bits."""
@@ -45,17 +52,31 @@ class RegisterRanges:
         """Give a register its range, in the lanes of a guard; it may hold any number where the guard is undefined."""
         before = self.get(register)
         if guard is None or (made is None and before is None):
-            self.known[register] = None if guard is not None else made
+            self.known[register] = None if guard is not None or made is None else self._in_order(made)
             return
 
-        @cache
         def merged() -> tuple[Value, Value]:
             bits = self.program.registers[register].bits
             new, old, whole = (self._ends(each, bits) for each in (made, before, None))
             low, high = (guard.select(n, o) for n, o in zip(new, old, strict=True))
             return (low, high) if undecided is None else (undecided.select(whole[0], low), undecided.select(whole[1], high))
 
-        self.known[register] = merged
+        self.known[register] = self._in_order(merged)
+
+    def _in_order(self, made: Range) -> Range:
+        """A range that evaluates those of earlier instructions first if they are many: chains of any length nest few calls."""
+        position = len(self._made)
+
+        @cache
+        def evaluated() -> tuple[Value, Value]:
+            if position - self._evaluated > _NESTED:
+                while self._evaluated < position:
+                    self._made[self._evaluated]()
+                    self._evaluated += 1
+            return made()
+
+        self._made.append(evaluated)
+        return evaluated
 
     def _ends(self, found: Range | None, bits: int) -> tuple[Value, Value]:
         """The smallest and the largest signed number of a range."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ptxlab.cuda.remote.executables import link_libraries
 from ptxlab.interop import nvcc
@@ -28,15 +29,14 @@ def built(program: Program, root: Path, checkout: Path, folder: Path) -> Path:
     executable = folder / program.path.removesuffix(".cu").replace("/", "-")
     if executable.exists():
         return executable
-    libraries = folder / "libraries"
-    if not libraries.exists():
-        libraries.mkdir(parents=True)
-        link_libraries(libraries)
+    folder.mkdir(parents=True, exist_ok=True)
     virtual = "compute_" + program.target.removeprefix("sm_")
     options = [option.replace("{checkout}", str(checkout)) for option in program.build]
     command = [str(nvcc.find_nvcc()), "-std=c++17", "-cudart", "shared", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}"]
-    command += [f"-L{libraries}", *options, "-o", str(executable), str(root / program.path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    with TemporaryDirectory() as libraries:
+        link_libraries(Path(libraries))
+        command += [f"-L{libraries}", *options, "-o", str(executable), str(root / program.path)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
         raise BuildFailure(next((line for line in done.stderr.splitlines() if "error" in line), f"nvcc ends with {done.returncode}"))
     return executable

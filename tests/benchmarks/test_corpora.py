@@ -108,6 +108,12 @@ printf '#!/bin/sh\\nexit 0\\n' > "$2"
 chmod +x "$2"
 """
 
+NVCC_THAT_LINKS = """#!/bin/sh
+for each; do case "$each" in -L*) test -e "${each#-L}/libcuda.so" || { echo "ld: error: cannot find -lcuda" >&2; exit 1; };; esac; done
+while [ "$1" != -o ]; do shift; done
+touch "$2"
+"""
+
 
 def test_programs_in_cuda_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler, folder = tmp_path / "nvcc", tmp_path / "executables"
@@ -123,6 +129,22 @@ def test_programs_in_cuda_are_built_once(tmp_path: Path, monkeypatch: pytest.Mon
     compiler.write_text(NVCC)
     with pytest.raises(BuildFailure, match=r"a.cu\(3\): error: no such thing"):
         built(Program("b.cu", build=("-DWRONG",)), tmp_path, tmp_path, folder)
+
+
+def test_programs_are_linked_with_the_libraries_of_the_cache_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, folder, cached = tmp_path / "nvcc", tmp_path / "executables", tmp_path / "first.so"
+    compiler.write_text(NVCC_THAT_LINKS)
+    compiler.chmod(0o755)
+    monkeypatch.setattr(building.nvcc, "find_nvcc", lambda: compiler)
+    monkeypatch.setattr(building, "link_libraries", lambda libraries: (libraries / "libcuda.so").symlink_to(cached))
+    cached.touch()
+    built(Program("a.cu"), tmp_path, tmp_path, folder)
+    cached.rename(tmp_path / "moved.so")
+    with pytest.raises(BuildFailure, match="error: cannot find -lcuda"):
+        built(Program("b.cu"), tmp_path, tmp_path, folder)
+    cached = tmp_path / "second.so"
+    cached.touch()
+    assert built(Program("b.cu"), tmp_path, tmp_path, folder).exists()
 
 
 def test_several_patterns_choose_programs(checkout: Path) -> None:

@@ -95,11 +95,11 @@ class _Repeated:
         self._where = address_of(where)
         self._differs = differs_function()
 
-    def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
-        """The base of each image; None if the operands take something else."""
-        if self._end >= len(addresses) or self._differs(address_of(addresses), self._where):
+    def bases(self, addresses: memoryview, host: int) -> tuple[int, ...] | None:
+        """The base of each image; None if the operands take something else. ``host``: the host address of ``addresses``."""
+        if self._end >= len(addresses) or self._differs(host, self._where):
             return None
-        return tuple([addresses.item(start) for start in self._starts])
+        return tuple([addresses[start] for start in self._starts])
 
     def taken(self, bases: tuple[int, ...]) -> dict[str, TakenWords]:
         """The operands by name, with their images."""
@@ -130,6 +130,13 @@ class Words:
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
+    view: memoryview = field(init=False)
+    """The addresses one by one."""
+    host: int = field(init=False)
+    """Their host address."""
+
+    def __post_init__(self) -> None:
+        self.view, self.host = self.addresses.data, address_of(self.addresses)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False) -> list[Words]:
@@ -229,7 +236,7 @@ class WordCheck:
         accumulator, operands = product.accumulator, product.operands
         last = words.last.get(accumulator) if product.accumulate else None
         repeated = self._repeated.get(operands)
-        bases = None if repeated is None else repeated.bases(words.addresses)
+        bases = None if repeated is None else repeated.bases(words.view, words.host)
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
             found = words.last[accumulator] = self._found(operation, product, words, cta, before)

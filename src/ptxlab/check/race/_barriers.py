@@ -33,9 +33,9 @@ __all__ = ["Barriers", "PendingCompletion"]
 
 _EXECUTION, _TENSOR = int(Row.EXECUTION), int(Row.TENSOR)
 """The rows that say what is ordered before an arrival; that of a relaxed one carries the second alone."""
-_PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
+_PERFORMED = _EXECUTION, _TENSOR
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
-_EARLY, _COMPONENTS = int(Component.EARLY), len(Component)
+_EARLY = int(Component.EARLY)
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
@@ -54,7 +54,9 @@ class PendingCompletion:
 
     def covers(self, slot: Slot, clock: int) -> None:
         """Let every completion of the operation release a slot's accesses up to a clock."""
-        self.rows[_PERFORMED, slot.number : slot.number + _COMPONENTS] = clock
+        rows, at = self.rows, slot.number
+        for row in _PERFORMED:
+            rows[row, at] = rows[row, at + _EARLY] = clock
 
 
 def _join_parked(barrier_clock: BarrierClock) -> None:
@@ -198,8 +200,11 @@ class Barriers:
             slot, clock = found
             barrier_clock.uses[slot.number] = make_use((completion.issuer, slot.number, clock, op))
             if len(completion.slots) > 1:
-                own = barrier_clock.gathered[_PERFORMED, slot.number : slot.number + _COMPONENTS]
-                np.maximum(own, clock, out=own)
+                gathered, at = barrier_clock.gathered, slot.number
+                for row in _PERFORMED:
+                    for column in (at, at + _EARLY):
+                        if gathered.item(row, column) < clock:
+                            gathered[row, column] = clock
 
     def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
         barrier_clock: BarrierClock = barrier.clock
@@ -265,10 +270,11 @@ class Barriers:
         if gathered is not None:
             item, width = gathered.item, gathered.shape[1]
             for wait in waits.values():
-                late = wait.slot >= width or (item(_EXECUTION, wait.slot) < wait.clock and item(_TENSOR, wait.slot) < wait.clock)
-                relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
-                if late and not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
-                    self._findings.overrun(barrier, wait, op)
+                _, slot, clock, _ = wait
+                if slot >= width or (item(_EXECUTION, slot) < clock and item(_TENSOR, slot) < clock):
+                    relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
+                    if not any(slot < len(row) and row[slot] >= clock for row in relaxed):
+                        self._findings.overrun(barrier, wait, op)
         waits.clear()
 
     # ----------------------------------------------------------------------------------------------------------------- waits
@@ -295,12 +301,12 @@ class Barriers:
 
     def _note_wait(self, barrier_clock: BarrierClock, warp: Any, clocks: Clocks, agent: Agent) -> None:
         """Keep the wait until the next phase is complete. In practice, lanes that execute it one after the other wait together."""
-        index = agent.index
+        index, main = agent.index, agent.main
         first = barrier_clock.waits.get(index)
         if first is not None and first.op is warp.op and not clocks.spec and not barrier_clock.waiters[index] & warp.mask:
             barrier_clock.waiters[index] |= warp.mask
             return
-        barrier_clock.waits[index] = make_use((agent, agent.main.number + _EARLY, agent.main.clock, warp.op))
+        barrier_clock.waits[index] = make_use((agent, main.number + _EARLY, main.clock, warp.op))
         barrier_clock.waiters[index] = warp.mask
 
     def _acquire_cluster_barrier(self, warp: Any, op: Op) -> None:

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
+_Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]"
+_EARLY = int(Component.EARLY)
 _UNIT = 64
 """Bytes of the 16 lanes of a column that accumulators consist of."""
 _ROWS_AND_COLUMNS = 0x1F7E_0000
@@ -45,6 +47,15 @@ def _numbered(model: str) -> list[Kind]:
     return [kind for kind in TENSOR_PIPES if rule(kind, True, kind, True, model).component is Component.DONE]
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How operations of an instruction are handled: the kind of their accesses, and whether each has a number of its own."""
+
+    handler: _Handler
+    kind: Kind = Kind.GENERIC
+    numbered: bool = False
+
+
 class Operations:
     """Handles the issue of asynchronous operations, by what completes them; one for each launch."""
 
@@ -55,16 +66,16 @@ class Operations:
         model = recorder.launch.model
         self._accumulators = _Accumulators(recorder.shadow) if model == "spec" else None
         self._numbered = _numbered(model)
-        self._kinds: dict[int, Kind] = {}
+        self._forms: dict[int, _Form] = {}
         """By instruction."""
-        self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
+        self._by_completion: dict[Completion, _Handler] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
             Completion.NONE: self._strong_store,
             Completion.BYTES: self._copy,
             Completion.BULK_GROUP: self._copy,
         }
-        self._arrivals = {Completion.COMMIT: self._commit, Completion.COPY_GROUP: self._copies_arrive}
+        self._arrivals: dict[Completion, _Handler] = {Completion.COMMIT: self._commit, Completion.COPY_GROUP: self._copies_arrive}
 
     def issued(self, operation: AsyncOperation) -> None:
         """An operation is issued: its accesses follow whatever is ordered before its issuer."""
@@ -72,29 +83,33 @@ class Operations:
         if warp is None:
             return
         clocks, agent = warp.state["race"]
-        transfers = agent.transfers
+        index, transfers = operation.op.index, agent.transfers
         if transfers is not None and (transfers[HELD] or transfers[LOADS]):
-            self._tensor_memory.consume(clocks, agent, operation.op.index)
-        effects = operation.op.effects
+            self._tensor_memory.consume(clocks, agent, index)
+        form = self._forms.get(index) or self._form(operation.op)
+        accesses = () if operation.accesses is None else operation.accesses()
+        form.handler(warp, clocks, agent, operation, accesses if type(accesses) is tuple else tuple(accesses))
+
+    def _form(self, op: Op) -> _Form:
+        """How an instruction is handled, found once."""
+        effects = op.effects
         if isinstance(effects, Asynchronous):
-            given = () if operation.accesses is None else operation.accesses()
-            accesses = given if type(given) is tuple else tuple(given)
-            self._by_completion[effects.completion](warp, clocks, agent, operation, accesses)
-        elif isinstance(effects, CompletionArrival):
-            self._arrivals[effects.of](clocks, agent, operation)
+            kind = kind_of(effects)
+            form = _Form(self._by_completion[effects.completion], kind, kind in self._numbered)
         else:
-            operation.agent = _pending_completion(clocks, agent)
+            form = _Form(self._arrivals[effects.of] if isinstance(effects, CompletionArrival) else _untracked)
+        self._forms[op.index] = form
+        return form
 
     # ------------------------------------------------------------------------------------------------- operations of tcgen05
 
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         op, lane = operation.op, _lane(operation)
-        kind = self._kinds.get(op.index) or self._kind(operation)
-        slot = agent.pipes.get(lane) or self._pipe(clocks, agent, lane)
-        if kind in self._numbered:
+        form, slot = self._forms[op.index], agent.pipes.get(lane) or self._pipe(clocks, agent, lane)
+        if form.numbered:
             self._renumber(agent, slot)
-        self._recorder.record(clocks, agent, slot, kind, op, accesses)
-        if kind is Kind.MMA and self._accumulators is not None:
+        self._recorder.record(clocks, agent, slot, form.kind, op, accesses)
+        if self._accumulators is not None and form.kind is Kind.MMA:
             name, who = self._accumulators.name(warp, op, _of(operation).variant, lane), slot.name << 32 | slot.clock
             for access in accesses:
                 suspect = self._accumulators.write(access, name, who, op, agent.rows) if access.write else None
@@ -109,16 +124,12 @@ class Operations:
             self._renumber(agent, slot)
         return slot
 
-    def _kind(self, operation: AsyncOperation) -> Kind:
-        found = self._kinds[operation.op.index] = kind_of(_of(operation))
-        return found
-
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
-        slot.clock += 1
-        agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+        slot.clock = clock = slot.clock + 1
+        agent.tensor[slot.number + _EARLY] = clock
 
-    def _commit(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
+    def _commit(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         """Operations between two commits have one number if they execute in the order of issue: only commits complete them."""
         slot = self._pipe(clocks, agent, _lane(operation))
         _arrives_for(clocks, agent, operation, slot)
@@ -126,7 +137,7 @@ class Operations:
 
     # ---------------------------------------------------------------------------------------------------------------- copies
 
-    def _copies_arrive(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
+    def _copies_arrive(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         slot = clocks.own(agent, Completion.COPY_GROUP)
         slot.clock += 1
         _arrives_for(clocks, agent, operation, slot)
@@ -140,7 +151,8 @@ class Operations:
 
     def _copy(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         """A copy has one slot for what each mbarrier reports, and one for all else."""
-        kind, lane = self._kinds.get(operation.op.index) or self._kind(operation), _lane(operation)
+        op, lane = operation.op, _lane(operation)
+        kind = self._forms[op.index].kind
         slots: dict[int, Slot] = {}
         for access in accesses:
             barrier: Any = access.signal
@@ -160,8 +172,8 @@ class Operations:
             self._recorder.findings.clusters.stored(first.name, first.clock, _digest(accesses))
         for access in accesses:
             slot = first if access.signal is None else slots[id(access.signal)]
-            slot.op = operation.op
-            self._recorder.record(clocks, agent, slot, kind, operation.op, (access,))
+            slot.op = op
+            self._recorder.record(clocks, agent, slot, kind, op, (access,))
 
 
 def _of(operation: AsyncOperation) -> Asynchronous:
@@ -178,8 +190,15 @@ def _lane(operation: AsyncOperation) -> int:
 def _pending_completion(clocks: Clocks, agent: Agent) -> PendingCompletion:
     """The completion of an operation releases what was ordered before its issuer, but not the issuer's own accesses."""
     rows = clocks.released_rows(agent).copy()
-    rows[:, agent.main.number] = 0
+    own = agent.main.number
+    for row in range(len(rows)):
+        rows[row, own] = 0
     return PendingCompletion(agent, rows)
+
+
+def _untracked(warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+    """Nothing tracks the completion of the operation."""
+    operation.agent = _pending_completion(clocks, agent)
 
 
 def _arrives_for(clocks: Clocks, agent: Agent, operation: AsyncOperation, slot: Slot) -> None:

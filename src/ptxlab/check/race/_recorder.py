@@ -40,9 +40,12 @@ if TYPE_CHECKING:
 
 __all__ = ["AccessRecorder", "Handler", "Handlers"]
 
-_ROWS_WORD, _WIDTH_WORD, _CLUSTER_WORD, _SLOT_WORD, _CLOCK_WORD = map(int, list(StateWord)[:5])
+_ROWS_WORD, _WIDTH_WORD, _CLOCK_WORD = map(int, (StateWord.ROWS, StateWord.WIDTH, StateWord.CLOCK))
 _SUSPECTS_WORD, _TRANSFERS_WORD, _TRANSFERRED_WORD = map(int, (StateWord.SUSPECT_COUNT, StateWord.TRANSFERS, StateWord.TRANSFERRED))
-_TRANSFERS = (Kind.LD, Kind.ST)
+_TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
+_TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
+"""By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
+_KIND_SHIFT = HOW_SHIFT + 1
 _COPY, _PYTHON, _BOTH = 0x100, 0x10000, 0x20000
 
 Handler: TypeAlias = "Callable[[Warp, Op], None]"
@@ -68,7 +71,9 @@ class AccessRecorder:
         self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
-        self._loaded: Agent | None = None
+        self._header = self.shadow.header
+        self._loaded: bytes | None = None
+        """The header of the running agent (`Agent.header`)."""
         self._accumulator: tuple[MemoryAccess, int, Kind] | None = None
 
     def running(self) -> tuple[Warp, Clocks, Agent] | None:
@@ -76,15 +81,11 @@ class AccessRecorder:
         warp = self.launch.scheduler.current
         return None if warp is None else (warp, *warp.state["race"])
 
-    def load(self, clocks: Clocks, agent: Agent) -> None:
+    def load(self, agent: Agent) -> None:
         """Make a warp the running agent of the compiled functions."""
-        words = self._words
-        if self._loaded is not agent or words[_ROWS_WORD] != agent.address:
-            self._loaded = agent
-            words[_ROWS_WORD] = agent.address
-            words[_WIDTH_WORD] = agent.rows.shape[1]
-            words[_CLUSTER_WORD] = clocks.serial
-            words[_SLOT_WORD] = agent.main.name
+        words, header = self._words, agent.header
+        if self._loaded is not header:
+            self._loaded = self._header[:] = header
             words[_TRANSFERS_WORD] = agent.transfers_address
         words[_CLOCK_WORD] = agent.main.clock
 
@@ -92,13 +93,13 @@ class AccessRecorder:
         self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, accesses: Iterable[MemoryAccess], rows: Rows | None = None
     ) -> None:
         """Record the accesses of one operation in one slot; ``rows``: what is ordered before them, if not the rows of the warp."""
-        self.load(clocks, agent)
+        self.load(agent)
         words, record = self._words, self.shadow.access
         if rows is not None:
             words[_ROWS_WORD], words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
             self._loaded = None
-        who, what = slot.name << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
-        tensor = kind in TENSOR_SPACE
+        who, what = slot.name << 32 | slot.clock, op.index | kind << _KIND_SHIFT
+        tensor = _TENSOR_SPACE[kind]
         for access in accesses:
             write = access.write
             if tensor and write:
@@ -109,7 +110,7 @@ class AccessRecorder:
                 if again == self._accumulator:
                     continue
                 self._accumulator = again
-            elif tensor and kind in _TRANSFERS:
+            elif _TRANSFERS[kind]:
                 self._accumulator = None
             record(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
         if words[_SUSPECTS_WORD]:

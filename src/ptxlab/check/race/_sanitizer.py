@@ -214,7 +214,7 @@ class Sanitizer(Observer):
             agent.commits = 0
         at = 0
         while at < count:
-            recorder.load(clocks, agent)
+            recorder.load(agent)
             at = shadow.drain(address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
             if at < 0:  # what a transfer accesses is suspect

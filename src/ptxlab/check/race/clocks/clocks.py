@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT
 from ptxlab.isa.effects import ProxyFence, Space
 from ptxlab.native import address_of
 
@@ -27,7 +27,7 @@ _MAPS = "tensor maps"
 
 def join(target: Rows, source: Rows) -> None:
     """Raise ``target`` to the componentwise maximum of both; the source may be narrower."""
-    if target.shape == source.shape:
+    if target.size == source.size:
         np.maximum(target, source, out=target)
         return
     width = source.shape[-1]
@@ -149,6 +149,8 @@ class Agent:
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""
+    header: bytes = b""
+    """What tells compiled code that the warp runs (`AGENT_HEADER`); another object when the rows are replaced."""
     execution: Any = None
     tensor: Any = None
     """Two of the rows, number by number."""
@@ -207,6 +209,7 @@ class Clocks:
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
         agent.address = address_of(agent.rows)
+        agent.header = AGENT_HEADER.pack(agent.address, agent.rows.shape[1], self.serial, agent.main.name)
         agent.shared = agent.rows[self._carried]
         agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
 
@@ -288,7 +291,7 @@ class Clocks:
         """Join what a release of this cluster carried."""
         if not self.spec:
             own = agent.shared
-            if own.shape == rows.shape:
+            if own.size == rows.size:
                 np.maximum(own, rows, out=own)
             else:
                 join(own, rows)

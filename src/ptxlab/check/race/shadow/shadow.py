@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain
 from ptxlab.check.race.shadow._spans_ir import emit_spans
-from ptxlab.check.race.shadow.shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
@@ -116,6 +116,7 @@ class Shadow:
     Attributes
     ----------
     state : the words that the compiled functions share (`StateWord`)
+    header : those that say which agent runs (`AGENT_HEADER`), as bytes
     """
 
     def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
@@ -131,6 +132,7 @@ class Shadow:
         self._dirty = True
         self._address = address_of(self.state)
         self._bytes = self.state.data.cast("B")
+        self.header = self._bytes[8 * StateWord.ROWS : 8 * StateWord.ROWS + AGENT_HEADER.size]
         self.words[StateWord.OPS] = address_of(ops)
         self.words[StateWord.RULES] = address_of(rules)
         self.words[StateWord.SUSPECTS] = address_of(self._suspects)

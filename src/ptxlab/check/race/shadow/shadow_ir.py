@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from struct import Struct
 
 from ptxlab.check.model import Row
 from ptxlab.engine.support.accesses import rows_up_to
 from ptxlab.native.builder import Function, Module, Value, Variable
 
 __all__ = [
+    "AGENT_HEADER",
     "BEFORE",
     "CLUSTER_SHIFT",
     "COMMIT",
@@ -123,6 +125,10 @@ class StateWord(IntEnum):
     """the last access to each of neighbouring cells, by the lowest bits of its number, all by the agent and to the object of the first
     one: `RECENT` times `MemoWord`"""
     END = RECENT + RECENT_CELLS * 24
+
+
+AGENT_HEADER = Struct("4Q")
+"""The words of the state that say which agent runs, from `StateWord.ROWS` to `StateWord.SLOT`."""
 
 
 class MemoWord(IntEnum):

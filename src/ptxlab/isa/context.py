@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.tiles import CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct, Product, TensorCopy
 
 __all__ = [
+    "AccessMarks",
     "AsyncOperation",
     "Cta",
     "Machine",
@@ -259,6 +260,16 @@ class MemoryAccess:
         return tuple(made)
 
 
+class AccessMarks(Protocol):
+    """What marks in a worker process which bytes of device memory its clusters have accessed; compiled code marks its own accesses."""
+
+    def mark(self, accesses: Iterable[MemoryAccess]) -> None:
+        """Mark accesses; those to other memory than device memory are left out."""
+
+    def mark_once(self, accesses: tuple[MemoryAccess, ...]) -> None:
+        """Mark accesses that an operation repeats, given as the same object each time."""
+
+
 class UndefinedBits(Protocol):
     """The undefined bits of memory, which an observer keeps."""
 
@@ -313,6 +324,8 @@ class Machine(Protocol):
     """The lowered program; ``ops`` are its instructions."""
     observed: bool
     """Whether an observer receives accesses (`AsyncOperation.accesses`, `WarpContext.access`)."""
+    marks: AccessMarks | None
+    """What marks accesses to device memory; None outside worker processes."""
 
     early_results: bool
     """Whether wgmma.mma_async writes D at issue: under ``eager``, in a program that uses D before it waits. Others cannot tell."""

@@ -12,6 +12,9 @@ import ptxlab
 from tests.machine.launch_helpers import kernel, store
 
 CTAS, THREADS = 12, 64
+OTHER = """
+    add.u32 r1, cta, 11; rem.u32 r1, r1, 12; mad.lo.u32 r1, r1, size, tid; mad.wide.u32 rd1, r1, 4, out; mad.lo.u32 r2, tid, 4, s;"""
+"""rd1 is the address of the element of another CTA, r2 that of the thread's element in shared memory."""
 INDEPENDENT = {
     "stores": store("tid"),
     "loads and stores": "ld.global.u32 r1, [at]; add.u32 r1, r1, cta; st.global.u32 [at], r1;",
@@ -30,6 +33,19 @@ INDEPENDENT = {
     "cp.async": """
         mad.lo.u32 r1, tid, 4, s; cp.async.ca.shared.global [r1], [at], 4; cp.async.commit_group; cp.async.wait_group 0;
         ld.shared.u32 r2, [r1]; add.u32 r2, r2, 1; st.global.u32 [at], r2;""",
+    "cp.async with sizes of sources": """
+        mad.lo.u32 r1, tid, 4, s; and.b32 r2, tid, 4; cp.async.ca.shared.global [r1], [at], 4, r2; cp.async.commit_group;
+        cp.async.wait_group 0; ld.shared.u32 r2, [r1]; add.u32 r2, r2, 1; st.global.u32 [at], r2;""",
+    "cp.async with parts of operands": """
+        mad.lo.u32 r1, tid, 4, s; and.b32 r2, tid, 3; cp.async.ca.shared.global [r1], [at], 4, r2; cp.async.commit_group;
+        cp.async.wait_group 0; ld.shared.u32 r2, [r1]; add.u32 r2, r2, 1; st.global.u32 [at], r2;""",
+    "cp.async of 16 bytes": """
+        mad.lo.u32 r1, tid, 4, s; and.b32 r2, tid, 3; setp.eq.u32 p, r2, 0; @p cp.async.cg.shared.global [r1], [at], 16;
+        cp.async.wait_all; bar.sync 0; ld.shared.u32 r2, [r1]; add.u32 r2, r2, 1; st.global.u32 [at], r2;""",
+    "cp.async that reads nothing of another CTA": OTHER
+    + """
+        ld.global.u32 r3, [at]; mov.u32 r4, 0; cp.async.ca.shared.global [r2], [rd1], 4, r4; cp.async.wait_all;
+        ld.shared.u32 r2, [r2]; add.u32 r3, r3, r2; st.global.u32 [at], r3;""",
     "divergence": "setp.lt.u32 p, tid, 20; @p bra A; st.global.u32 [at], 5; bra B; A: st.global.u32 [at], 6; B:",
 }
 TOGETHER = {
@@ -39,10 +55,30 @@ TOGETHER = {
     "the element of another CTA": """
         add.u32 r1, cta, 1; rem.u32 r1, r1, 12; mad.lo.u32 r1, r1, size, tid; mad.wide.u32 rd1, r1, 4, out; ld.global.u32 r2, [rd1];
         st.global.u32 [at], r2;""",
-    "cp.async of the element of another CTA": """
-        add.u32 r1, cta, 11; rem.u32 r1, r1, 12; mad.lo.u32 r1, r1, size, tid; mad.wide.u32 rd1, r1, 4, out; mad.lo.u32 r2, tid, 4, s;
+    "cp.async of the element of another CTA": OTHER
+    + """
         ld.global.u32 r3, [at]; cp.async.ca.shared.global [r2], [rd1], 4; cp.async.commit_group; cp.async.wait_group 0;
         ld.shared.u32 r2, [r2]; add.u32 r3, r3, r2; st.global.u32 [at], r3;""",
+    "cp.async of a part of the element of another CTA": OTHER
+    + """
+        ld.global.u32 r3, [at]; setp.eq.u32 p, tid, 7; selp.u32 r4, 1, 0, p; cp.async.ca.shared.global [r2], [rd1], 4, r4;
+        cp.async.wait_all; ld.shared.u32 r2, [r2]; add.u32 r3, r3, r2; st.global.u32 [at], r3;""",
+    "cp.async of the element of another CTA by one lane": OTHER
+    + """
+        ld.global.u32 r3, [at]; setp.eq.u32 p, tid, 7; selp.u32 r4, 4, 0, p; cp.async.ca.shared.global [r2], [rd1], 4, r4;
+        cp.async.wait_all; ld.shared.u32 r2, [r2]; add.u32 r3, r3, r2; st.global.u32 [at], r3;""",
+    "cp.async of 16 bytes of another CTA": OTHER
+    + """
+        ld.global.u32 r3, [at]; setp.eq.u32 p, tid, 12; selp.u32 r4, 16, 0, p; and.b32 r5, tid, 3; setp.eq.u32 q, r5, 0;
+        @q cp.async.cg.shared.global [r2], [rd1], 16, r4; cp.async.wait_all; bar.sync 0; ld.shared.u32 r2, [r2]; add.u32 r3, r3, r2;
+        st.global.u32 [at], r3;""",
+    "bulk copy of the elements of another CTA": OTHER
+    + """
+        .shared .align 8 .b64 bar; setp.ne.u32 p, tid, 0; @p bra STORE; mbarrier.init.shared::cta.b64 [bar], 1;
+        mbarrier.arrive.expect_tx.shared::cta.b64 state, [bar], 128;
+        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [rd1], 128, [bar];
+        W: mbarrier.try_wait.shared::cta.b64 q, [bar], state; @!q bra W; STORE: bar.sync 0; ld.shared.u32 r3, [r2];
+        st.global.u32 [at], r3;""",
     "a flag": """
         setp.eq.u32 p, cta, 11; @p bra SET; W: nanosleep.u32 20; ld.acquire.gpu.global.u32 r1, [out]; setp.eq.u32 q, r1, 0;
         @q bra W; bra END;
@@ -96,6 +132,30 @@ def test_several_workers_are_as_one(name: str, policy: str) -> None:
         assert three == one
         if name in INDEPENDENT or check == "all":  # some of the others are independent, but there are findings
             assert result.stats.workers == (3 if name in INDEPENDENT else 1), result.stats.why_alone
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("distance", [0, 1])
+def test_tensor_copies(distance: int, policy: str) -> None:
+    """Each CTA copies a box twice, its own or that of the next CTA, and then changes its own."""
+    body = f"""
+        mov.u32 r1, s; mov.u32 r3, bar; setp.ne.u32 p, tid, 0; @p bra STORE; mbarrier.init.shared::cta.b64 [r3], 1;
+        add.u32 r2, cta, {distance}; rem.u32 r2, r2, {CTAS}; shl.b32 r2, r2, 6; mov.u32 r4, 0;
+        L: mbarrier.arrive.expect_tx.shared::cta.b64 state, [r3], 256;
+        cp.async.bulk.tensor.1d.shared::cta.global.tile.mbarrier::complete_tx::bytes [r1], [map, {{r2}}], [r3];
+        W: mbarrier.try_wait.shared::cta.b64 q, [r3], state; @!q bra W; add.u32 r4, r4, 1; setp.lt.u32 q, r4, 2; @q bra L;
+        STORE: bar.sync 0; mad.lo.u32 r1, tid, 4, r1; ld.shared.u32 r2, [r1]; add.u32 r2, r2, 3; st.global.u32 [at], r2;"""
+    shared, params = ".shared .align 128 .b32 s[64]; .shared .align 8 .b64 bar;", ", .param .align 64 .b8 map[128]"
+    loaded = kernel(body, shared=shared, params=params)
+    found = []
+    for workers in (1, 2, 2):
+        out = np.arange(CTAS * THREADS, dtype=np.uint32)
+        args = [out, ptxlab.TensorMap(out, box=(64,))]
+        result = loaded.launch(grid=CTAS, block=THREADS, args=args, workers=workers, policy=policy, check="none")
+        assert result.completed
+        assert result.stats.workers == (1 if distance else workers), result.stats.why_alone
+        found.append((out.tolist(), result.stats.instructions, result.stats.services, result.diagnostics))
+    assert found[1:] == found[:1] * 2
 
 
 def test_the_first_launch_and_the_next_one() -> None:

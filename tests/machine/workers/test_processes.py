@@ -239,6 +239,16 @@ def test_marked_ranges_against_sets() -> None:
         assert (bytes_of(written[at], size) if at in written else set()) == expected[at, True]
 
 
+def test_repeated_accesses_are_marked_once_for_a_cluster() -> None:
+    memory, found = maps()
+    accesses = (MemoryAccess.of(memory.live()[0].data[10:20], True),)
+    for conflicts in (False, True):
+        found.mark_once(accesses)
+        found.mark_once(accesses)
+        assert bytes_of(found.written()[0], SIZES[0]) == set(range(10, 20))
+        assert found.next_cluster() is conflicts
+
+
 def test_written_bytes_are_taken_over() -> None:
     random = np.random.default_rng(8)
     memory, found = maps()

@@ -68,8 +68,11 @@ def _copy(module: Module, source: str) -> None:
     size = bytes_.to("i64")
     place = c.variable("i64")
     observed, deferring = context.word(Word.COPIED).ne(0), context.word(Word.DEFERRED).ne(0)
-    with c.when(sizes.eq(0) & ignored.eq(0) & ~observed & ~deferring):
-        _copy_whole(c, context, mask, hosts, all_addresses(source, row, offset), size)
+    with c.when(~observed & ~deferring):
+        given = c.variable("<32 x i32>", bytes_.splat(32))
+        with c.when(sizes.ne(0)):
+            given.set(sizes.load("<32 x i32>", align=64))
+        _copy_whole(c, context, mask, hosts, all_addresses(source, row, offset), given.get(), ignored, bytes_)
     with c.each_bit(mask) as lane:
         address = lane_address(source, row, offset, lane)
         place.set(size)
@@ -98,15 +101,23 @@ def _copy(module: Module, source: str) -> None:
     c.ret(0)
 
 
-def _copy_whole(c: Function, context: Value, mask: Value, hosts: Value, addresses: Value, size: Value) -> None:
-    """Copy and return, if all lanes read whole operands of the allocation that was accessed last."""
+def _copy_whole(
+    c: Function, context: Value, mask: Value, hosts: Value, addresses: Value, given: Value, ignored: Value, whole: Value
+) -> None:
+    """Copy and return, if each lane reads nothing, or its whole operand in the allocation that was accessed last."""
+    size = whole.to("i64")
     row, limit = last_allocation(c, context, size, c.const("i32", 0))
     inside = addresses - row.word(0)
-    good = inside.ult(limit) & (addresses & (size - 1)).eq(0)
-    with c.when((~good.cast("i32") & mask).eq(0)):
-        mark_lanes(row, mask, inside, size, c.const("i32", 0))
+    nothing = given.eq(0).cast("i32") | ignored
+    good = given.uge(whole.splat(32)) & inside.ult(limit) & (addresses & (size - 1)).eq(0)
+    with c.when((~(good.cast("i32") | nothing) & mask).eq(0)):
+        reading = mask & ~nothing
+        mark_lanes(row, reading, inside, size, c.const("i32", 0))
+        zeros = c.stack("<2 x i64>", align=16)
+        zeros.store(c.const("i64", 0).splat(2), align=16)
         sources = c.stack("<32 x i64>", align=64)
-        sources.store(inside + row.word(2), align=64)
+        read = reading.cast("<32 x i1>")
+        sources.store(read.select(inside + row.word(2), zeros.convert("ptrtoint", "i64").splat(32)), align=64)
         for bytes_ in _SIZES:
             with c.when(size.eq(bytes_)):
                 with c.each_bit(mask) as lane:

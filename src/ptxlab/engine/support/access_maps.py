@@ -50,10 +50,15 @@ def mark_one(row: Value, inside: Value, size: Value, write: Value) -> None:
 
 
 def mark_lanes(row: Value, mask: Value, inside: Value, size: Value, write: Value) -> None:
-    """Mark the accesses of lanes to the allocation of a row, if it has a map; ``inside`` is a vector."""
+    """Mark the accesses of lanes to the allocation of a row, if it has a map; ``inside`` is a vector of multiples of the size."""
     c, flags = row.function, row.word(3)
     with c.when((flags & MAP_ADDRESS).ne(0)):
         offsets = c.stack("<32 x i64>", align=64)
         offsets.store(inside, align=64)
-        with c.each_bit(mask) as lane:
-            c.call("mark", "void", flags, row.word(1), offsets.load("i64", lane), size, write)
+        marks = _map(flags, row.word(1), write)
+        with c.when(size.eq(16)) as narrower:
+            with c.each_bit(mask) as lane:
+                marks.at(offsets.load("i64", lane) >> 3).store(c.const("i16", -1))
+            narrower()
+            with c.each_bit(mask) as lane:
+                c.call("mark", "void", flags, row.word(1), offsets.load("i64", lane), size, write)

@@ -62,9 +62,21 @@ def start(
     undefined: Callable[[context.UndefinedBits], None] | None = None,
     tiles: Callable[[], Iterable[CopiedTile]] | None = None,
     bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None,
+    repeated: Callable[[], tuple[context.MemoryAccess, ...]] | None = None,
 ) -> context.AsyncOperation:
-    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.context.AsyncOperation`."""
+    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.context.AsyncOperation`.
+
+    ``repeated`` returns its accesses to global memory, the same object for all copies of the same bytes.
+    """
     made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
+    marks = warp.machine.marks
+    if marks is not None:
+        if repeated is not None:
+            marks.mark_once(repeated())
+        elif accesses is not None:
+            marks.mark(accesses())
+        if maps:
+            marks.mark(context.MemoryAccess.of(each, False) for each in maps)
     if accesses is not None and warp.machine.observed:
         made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
         made.undefined, made.tiles, made.bytes_copied = undefined, tiles, bytes_copied
@@ -80,7 +92,7 @@ def _with_maps(accesses: Callable[[], Iterable[context.MemoryAccess]], maps: tup
 
 def used_maps(warp: context.WarpContext, address: int) -> tuple[context.U8, ...]:
     """The tensor map of a copy as bytes of global memory, for observers; empty for a kernel parameter, which never changes."""
-    if not warp.machine.observed or is_parameter(address) or is_shared(address):
+    if not (warp.machine.observed or warp.machine.marks) or is_parameter(address) or is_shared(address):
         return ()
     return (warp.machine.global_view(warp, address, TENSOR_MAP_BYTES, False),)
 

@@ -128,17 +128,17 @@ class PreparedTmaCopy:
 
     def loaded(self, targets: list[Target]) -> Iterator[context.MemoryAccess]:
         """The accesses of `deliver`, for observers."""
-        yield from self._global_accesses(False)
+        yield from self.outside(False)
         for cta, offset, barrier in targets:
             yield _range(cta.shared_address + offset, self.box.footprint, True).signalled(barrier)
 
     def stored(self, cta: context.Cta, offset: int) -> Iterator[context.MemoryAccess]:
         """The accesses of `store`, for observers."""
         yield _range(cta.shared_address + offset, self.box.footprint, False)
-        yield from self._global_accesses(True)
+        yield from self.outside(True)
 
-    def _global_accesses(self, write: bool) -> tuple[context.MemoryAccess, ...]:
-        """The accesses to global memory, cached: a prepared copy has one direction."""
+    def outside(self, write: bool) -> tuple[context.MemoryAccess, ...]:
+        """The accesses to global memory, the same object each time: a prepared copy has one direction."""
         if not self._outside:
             part = self.part if len(self.memory) >= self.part.size else self.inside
             self._outside = tuple(context.MemoryAccess.of(each, write) for each in self.box.views(self.memory, part))

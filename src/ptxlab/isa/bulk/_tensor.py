@@ -184,10 +184,11 @@ def load(warp: context.WarpContext) -> None:
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
         perform = partial(copy.deliver, targets)
         if not warp.machine.observed:
-            start(warp, lane, perform)
+            start(warp, lane, perform, None, *used_maps(warp, address), repeated=partial(copy.outside, False))
             continue
         undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
-        start(warp, lane, perform, partial(copy.loaded, targets), *used_maps(warp, address), undefined=undefined, tiles=tiles)
+        accesses, maps = partial(copy.loaded, targets), used_maps(warp, address)
+        start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=partial(copy.outside, False))
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:
@@ -230,7 +231,8 @@ def store(warp: context.WarpContext) -> None:
         perform = partial(copy.store, cta, offset, combine)
         undefined = partial(copy.store_undefined, cta, offset, combine and undefined_combiner(copy.tile.element))
         accesses = partial(copy.stored, cta, offset)
-        track(warp, lane, start(warp, lane, perform, accesses, *used_maps(warp, address), undefined=undefined))
+        maps = used_maps(warp, address)
+        track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True)))
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

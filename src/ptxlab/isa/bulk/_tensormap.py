@@ -146,8 +146,7 @@ def replace(warp: context.WarpContext) -> None:
         index = warp.lane_value(warp.op.operands[1], 32, lane) if ordinal else None
         value = warp.lane_value(warp.op.operands[2 if ordinal else 1], bits, lane)
         place[:] = replaced(warp, place, warp.q.field, index, value)
-        if warp.machine.observed:
-            warp.access(context.MemoryAccess.of(place, True))
+        warp.access(context.MemoryAccess.of(place, True))
 
 
 @service(_FENCED, outputs=0, effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True))
@@ -163,8 +162,7 @@ def cp_fenceproxy(warp: context.WarpContext) -> None:
     target = _place(warp, 0, lane, "global", True)
     np.copyto(target, source)
     warp.machine.progress += 1
-    if warp.machine.observed:
-        warp.access(context.MemoryAccess.of(source, False), context.MemoryAccess.of(target, True))
+    warp.access(context.MemoryAccess.of(source, False), context.MemoryAccess.of(target, True))
 
 
 @native(

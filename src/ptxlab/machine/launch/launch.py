@@ -28,7 +28,6 @@ from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.pending_registers import early_uses, lends_registers
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
-from ptxlab.machine.workers.accesses import AccessObserver
 from ptxlab.machine.workers.processes import run_clusters
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine.warp.frame import Frame
+    from ptxlab.machine.workers.accesses import AccessMaps
     from ptxlab.machine.workers.worker import Part, Worker
     from ptxlab.ptx import Module
 
@@ -121,8 +121,9 @@ class Launch:
         self.kept = device.memory.origins()
         """Where the undefined bits come from that device memory has before the launch."""
         self.profiler = profiler_for(self) if observe is None and options.profile else None
-        self.accesses = AccessObserver() if observe is None and options.processes > 1 else None
-        self.observer = observer_for(self, trace, self.profiler, self.accesses) if observe is None else observe(self)
+        self.only_checked = observe is None
+        """Whether nothing but the checks and what the options ask for observes the launch."""
+        self.observer = observer_for(self, trace, self.profiler) if observe is None else observe(self)
         self.observed = self.observer is not None
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
@@ -138,6 +139,10 @@ class Launch:
         self._shared: list[NDArray[np.uint8]] = []
         self.worker: Worker | None = None
         """In a worker process: what this is."""
+        self.marks: AccessMaps | None = None
+        """In a worker process: what it has accessed in device memory."""
+        self.clipped = False
+        """Whether an operation writes bytes that it does not declare: a store of a tensor map up to the end of an allocation."""
         self.workers, self.why_alone = 1, ""
         """How many processes have run clusters; if only one of several, the reason."""
 
@@ -403,8 +408,8 @@ class Launch:
         found = self.device.memory.view(address, size, write, most)
         if write and self.journal is not None:
             self.journal.before_write(address, len(found))
-        if self.accesses is not None and write and len(found) < most:
-            self.accesses.clipped = True
+        if write and len(found) < most:
+            self.clipped = True
         return found
 
     def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:

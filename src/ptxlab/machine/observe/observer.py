@@ -244,10 +244,11 @@ def _concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]
     return tuple(provider for provider in asked if provider.concerns(program))
 
 
-def observer_for(launch: Launch, trace: Tracing | None, *others: Observer | None) -> Observer | None:
-    """The observer that the checks of a launch and its trace need, with others, if any."""
+def observer_for(launch: Launch, trace: Tracing | None, profiler: Profiling | None) -> Observer | None:
+    """The observer that the checks of a launch, its trace and its profile need, if any."""
     found: list[Observer] = [provider.observe(launch) for provider in launch.facts.of(_concerned, launch.options.checks)]
     if trace is not None:
         found.append(trace.observe(launch))
-    found += [observer for observer in others if observer is not None]
+    if profiler is not None:
+        found.append(profiler)
     return _Together(found) if len(found) > 1 else found[0] if found else None

@@ -200,9 +200,11 @@ class Warp(Registers):
         self.spun = True
 
     def access(self, *accesses: MemoryAccess) -> None:
-        """Report to the observer the bytes that the instruction itself reads or writes."""
+        """Report to the observer the bytes that the instruction itself reads or writes, and mark them in a worker process."""
         if self.launch.observer is not None:
             self.launch.observer.accessed(self, accesses)
+        if self.launch.marks is not None:
+            self.launch.marks.mark(accesses)
 
     def multiplied(self, details: Callable[[], Product]) -> None:
         """Report to the observer the product that the instruction has computed."""

@@ -5,24 +5,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.support.access_maps import GROUP_BITMAP_BYTES, GROUP_BYTES
 from ptxlab.engine.support.compiled import address_of as function_address
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Asynchronous, Unit
-from ptxlab.isa.operands import Op
+from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import Allocation, aligned_bytes
-from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
-if TYPE_CHECKING:
-    from ptxlab.machine.warp.warp import Warp
-
-__all__ = ["AccessMaps", "AccessObserver", "Groups", "buffer_size", "conflict", "put", "result_rows", "take"]
+__all__ = ["AccessMaps", "Groups", "buffer_size", "conflict", "put", "result_rows", "take"]
 
 _WORDS = GROUP_BITMAP_BYTES // 8
 
@@ -105,6 +99,7 @@ class AccessMaps:
         sizes = [-(-a.size // GROUP_BYTES) * GROUP_BITMAP_BYTES for a in allocations]
         self._bitmaps = [aligned_bytes(2 * size, 64) for size in sizes]
         self._before: list[NDArray[np.uint64]] | None = None
+        self._marked: dict[int, tuple[MemoryAccess, ...]] = {}
         flags = {a.base: address_of(bitmap) for a, bitmap in zip(allocations, self._bitmaps, strict=True)}
         self.rows = rows.copy()
         self.rows[:, 3] |= np.array([flags[base] for base in rows[:, 0].tolist()], np.uint64)
@@ -116,6 +111,12 @@ class AccessMaps:
         for access in accesses:
             self._mark(*access.where, access.write)
 
+    def mark_once(self, accesses: tuple[MemoryAccess, ...]) -> None:
+        """Mark accesses that operations repeat, given as the same object each time; once until `next_cluster`."""
+        if id(accesses) not in self._marked:
+            self._marked[id(accesses)] = accesses
+            self.mark(accesses)
+
     def next_cluster(self) -> bool:
         """Note that another cluster follows; return whether the last one and an earlier one conflict: one has written what both access."""
         bits = [bitmap.view(np.uint64).reshape(2, -1) for bitmap in self._bitmaps]
@@ -126,6 +127,7 @@ class AccessMaps:
                 return True
             before |= now
             now[:] = 0
+        self._marked.clear()
         return False
 
     def _groups(self, at: int, written: bool) -> Groups:
@@ -163,34 +165,3 @@ def conflict(written: Sequence[dict[int, Groups]], read: Sequence[dict[int, Grou
             writes[own.numbers] |= own.bits
             reads[seen.numbers] |= seen.bits
     return None
-
-
-_UNITS = (Unit.TMA, Unit.STORE)
-"""What performs asynchronous operations on device memory; compiled code itself marks what cp.async reads."""
-
-
-class AccessObserver(Observer):
-    """Marks the accesses that no compiled code makes.
-
-    Attributes
-    ----------
-    maps : of this process, None while nothing is to be marked
-    clipped : whether an operation has written bytes that it does not declare: a store of a tensor map up to the end of an allocation
-    """
-
-    def __init__(self) -> None:
-        self.maps: AccessMaps | None = None
-        self.clipped = False
-
-    def retire_hook(self, op: Op) -> None:
-        """No instruction is of interest when it completes."""
-
-    def issued(self, operation: AsyncOperation) -> None:
-        if self.maps is not None and operation.accesses is not None:
-            effects = operation.op.effects
-            if isinstance(effects, Asynchronous) and effects.unit in _UNITS:
-                self.maps.mark(operation.accesses())
-
-    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
-        if self.maps is not None:
-            self.maps.mark(accesses)

@@ -76,7 +76,7 @@ def _check(launch: Launch) -> None:
     for applies, why in (
         (launch.clusters_left < 2, "there is one cluster"),
         (not sys.platform.startswith("linux"), "worker processes need Linux"),
-        (launch.accesses is None, "something else than the checks observes the launch"),
+        (not launch.only_checked, "something else than the checks observes the launch"),
         (options.trace is not None, "a trace is written"),
         (options.profile, "the launch is counted"),
         (options.policy == "random" and shares, "the policy is random, and CTAs share tensor memory"),

@@ -61,15 +61,13 @@ class Worker:
     """What a launch asks of the worker that runs it."""
 
     def __init__(self, launch: Launch, allocations: list[Allocation]) -> None:
-        assert launch.accesses is not None
         self._launch = launch
         self._allocations = allocations
-        self._accesses = launch.accesses
         self._found = launch.reports.number
         scheduler = launch.scheduler
         self._before = launch.done_ctas, scheduler.instructions, launch.warps_started, list(scheduler.services)
         launch.device.memory.keep_only(allocations)
-        self.maps = self._accesses.maps = AccessMaps(allocations, launch.device.memory.rows)
+        self.maps = launch.marks = AccessMaps(allocations, launch.device.memory.rows)
         launch.allocations, launch.journal = self.maps.rows, None
         launch.options = replace(launch.options, progress=None, outside=None)
         scheduler.outside = None
@@ -106,7 +104,7 @@ class Worker:
             self.leave("there are findings")
         if launch.printed:
             self.leave("the kernel prints")
-        if self._accesses.clipped:
+        if launch.clipped:
             self.leave("a tensor copy writes up to the end of an allocation")
         ctas, instructions, warps, services = self._before
         executed = [now - before for now, before in zip(launch.scheduler.services, services, strict=True)]

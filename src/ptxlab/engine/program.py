@@ -235,7 +235,7 @@ class MovedResult(NamedTuple):
     ----------
     load : the index of the load
     row : the frame offset of the first of the rows that say of each register of the store what it held: the address of the load, and
-        which byte of what that has loaded (`ptxlab.engine.context.LOADED_BYTE_SHIFT`)
+        which byte of what that has loaded (`ptxlab.engine.word_sources.LOADED_BYTE_SHIFT`)
     registers : how many there are
     """
 

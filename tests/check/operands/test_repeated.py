@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._word_check import _Known, _Repeated
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 
 PITCH, A, B = 256, 0x1000, 0x9000
 """Two chunks of each of four rows: those of A stand in words 0 to 31 of shared memory, those of B in words 40 to 71."""

@@ -25,7 +25,8 @@ from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.engine.context import Word, address_in
+from ptxlab.engine.context import Word
+from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer

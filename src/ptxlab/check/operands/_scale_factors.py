@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands.elements.slots import expanded_addresses
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
 from ptxlab.layout import decompression
 

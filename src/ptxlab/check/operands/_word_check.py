@@ -24,7 +24,7 @@ from ptxlab.check.operands._word_images import (
     stands_in_blocks,
 )
 from ptxlab.check.operands._word_report import WordReporter
-from ptxlab.engine.context import NO_SOURCE, address_in
+from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
 from ptxlab.native import BoundedCache, address_of
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct, have_common
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
+from ptxlab.engine.word_sources import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
@@ -52,8 +52,8 @@ _BYTE_BITS, _HALF_BITS = 8, 16
 Sources = NDArray[np.int64]
 """Where each word of an operand comes from, ``[line, word]``: `NO_SOURCE` for zeros, 0 if it is not known.
 
-Else it is a global address, with the distances of the other bytes of the word (`ptxlab.engine.context.HALVES_SHIFT`). Neighbours of words
-whose bytes are at the same distances are as far apart as their addresses.
+Else it is a global address, with the distances of the other bytes of the word (`ptxlab.engine.word_sources.HALVES_SHIFT`). Neighbours of
+words whose bytes are at the same distances are as far apart as their addresses.
 """
 
 

@@ -21,7 +21,7 @@ from ptxlab.check.operands._word_images import (
     sources_of,
     step_of_words,
 )
-from ptxlab.engine.context import NO_SOURCE, address_in, byte_source
+from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.machine.memory.global_memory import AccessError
 

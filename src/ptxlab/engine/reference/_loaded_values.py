@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, Word, half_source, part_source, word_source
+from ptxlab.engine.context import Word
 from ptxlab.engine.program import SOURCE_ROW, Chosen, Joined
 from ptxlab.engine.reference._host_memory import bytes_at
+from ptxlab.engine.word_sources import NO_SOURCE, half_source, part_source, word_source
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import NO_SOURCE, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
 from ptxlab.engine.support.word_parts import half_of, of_parts, part_at, part_of
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value

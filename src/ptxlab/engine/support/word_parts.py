@@ -1,10 +1,10 @@
-"""From where parts of words come, and words that are made of them (`ptxlab.engine.context.HALVES_SHIFT`), in one lane or many."""
+"""From where parts of words come, and words that are made of them (`ptxlab.engine.word_sources.HALVES_SHIFT`), in one lane or many."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxlab.engine.context import (
+from ptxlab.engine.word_sources import (
     BYTES_APART,
     GLOBAL_BIT,
     HALVES_SHIFT,

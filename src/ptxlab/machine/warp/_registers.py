@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, word_source
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
+from ptxlab.engine.word_sources import NO_SOURCE, word_source
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
 
 if TYPE_CHECKING:

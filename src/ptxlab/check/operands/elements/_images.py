@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, byte_source
+from ptxlab.engine.word_sources import NO_SOURCE, byte_source
 from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["Apart", "RegisterImage", "element_addresses", "image_of_elements", "order_of_registers", "stands_as_loaded"]

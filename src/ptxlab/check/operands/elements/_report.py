@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers
 from ptxlab.check.operands.elements._sources import Matrix
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import AccessError

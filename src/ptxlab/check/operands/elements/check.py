@@ -11,7 +11,7 @@ from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterIma
 from ptxlab.check.operands.elements._report import ElementReporter, Taken
 from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
-from ptxlab.engine.context import NO_SOURCE, address_in
+from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.effects import Asynchronous, Pipe
 from ptxlab.isa.tiles import Product
 from ptxlab.machine.memory.elements import ArrayPlace

@@ -151,9 +151,11 @@ class Word(IntEnum):
 
     From where such stores have brought the bytes of a word. If the word is not made of them, `COPIED` is right, not these.
     """
+    LISTED_WORDS = 61
+    """in: address of the list of the words whose bytes come from any places (`ptxlab.engine.listed_words`); 0 if none are listed"""
 
 
-WORDS = 61
+WORDS = 62
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 

@@ -10,9 +10,12 @@ __all__ = [
     "FIRST_CELL",
     "GLOBAL_BIT",
     "HALVES_SHIFT",
+    "IN_BYTES",
+    "LISTED",
     "LOADED_BYTE_SHIFT",
     "MOST_HALVES",
     "NO_SOURCE",
+    "NUMBER_BITS",
     "address_in",
     "are_bytes_apart",
     "byte_distance",
@@ -47,6 +50,14 @@ No address in global memory has this bit and the one above it.
 GLOBAL_BIT = 2 * BYTES_APART
 """An address without this bit cannot say that bytes are apart."""
 _ADDRESS = (1 << HALVES_SHIFT) - 1
+NUMBER_BITS = 61
+LISTED = 1 << 63
+"""Set if the bytes come from any places: the lower `NUMBER_BITS` say which word of a list it is (`ptxlab.engine.listed_words`).
+
+The two bits above these say which of its bytes is the first one, of a part of a word.
+"""
+IN_BYTES = (1 << 64) - 1
+"""In place of the source of a word of shared memory if the sources of its bytes say it (`ptxlab.engine.context.Word.COPIED_BYTES`)."""
 
 
 def are_bytes_apart(source: Any) -> Any:
@@ -90,6 +101,8 @@ def byte_source(source: Any, byte: Any) -> Any:
 
 def part_source(source: int, byte: int, size: int) -> int:
     """From where so many bytes of a word come, from an even one on if they are two; `NO_SOURCE` and 0 as they are."""
+    if source & LISTED:
+        return source + (byte << NUMBER_BITS)
     if size > 2 or source <= NO_SOURCE:
         return source
     if size == 2 and are_bytes_apart(source):
@@ -98,7 +111,7 @@ def part_source(source: int, byte: int, size: int) -> int:
 
 
 def word_source(parts: Sequence[int]) -> int:
-    """From where a word comes that consists of one, two or four parts, which come from there; 0 if it cannot be said.
+    """From where a word comes that consists of one, two or four parts, which come from there; 0 if an address and distances cannot say it.
 
     >>> address = 0x801000000000
     >>> for distances in [0, 1, 256, 257], [0, 64, 128, 192], [3, 2, 1, 0], [0, 64, 65, 128]:
@@ -117,8 +130,10 @@ def word_source(parts: Sequence[int]) -> int:
 
 
 def half_source(low: int, high: int) -> int:
-    """From where a half comes whose bytes come from there; 0 if it cannot be said."""
+    """From where a half comes whose bytes come from there; 0 if an address and a distance cannot say it."""
     apart = high - low - 1
+    if (low | high) & LISTED:
+        return 0
     if low <= NO_SOURCE or high <= NO_SOURCE:
         return low if low == high else 0
     if not apart:
@@ -127,6 +142,8 @@ def half_source(low: int, high: int) -> int:
 
 
 def _word_of_halves(low: int, high: int) -> int:
+    if (low | high) & LISTED:
+        return 0
     if low <= NO_SOURCE or high <= NO_SOURCE:
         return low if low == high else 0
     if are_bytes_apart(low) or are_bytes_apart(high):

@@ -25,6 +25,7 @@ __all__ = [
     "WORD",
     "TakenWords",
     "WordImage",
+    "descriptor_fields",
     "fitting_descriptor",
     "following_words",
     "image_of_words",
@@ -133,11 +134,12 @@ def judged(operand: MatrixOperand, found: Sources) -> bool:
 
 
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp], data: int) -> Sources:
-    """Where the words of some chunks come from, which have so many bytes of data."""
+    """Where the words of some chunks come from, which have so many bytes of data; 0 for one whose bytes come from any places."""
     found = sources[: len(sources) // WORD * WORD].reshape(-1, CHUNK // WORD).take(chunks.reshape(-1), axis=0)
     if data < CHUNK:
         found = np.ascontiguousarray(found[:, : data // WORD])
-    return found.reshape(len(chunks), -1).view(np.int64)
+    found = found.reshape(len(chunks), -1).view(np.int64)
+    return np.maximum(found, 0, out=found)
 
 
 def stands_as_copied(found: Sources, chunks: NDArray[np.intp], data: int) -> bool:
@@ -229,14 +231,7 @@ def fitting_descriptor(
         image = fitting(tried, chunks)
         return image if image is not None and wanted == image.base else None
 
-    fields: dict[str, Sequence[Any]] = {
-        "swizzle": list(SWIZZLES),
-        "stride": _STRIDES,
-        "leading": (CHUNK, *_STRIDES),
-        "major": ["k", "mn"],
-        "base_offset": range(8),
-        "start": (),
-    }
+    fields = descriptor_fields()
     if only:
         fields["start"] = _starts(operand)
         return search(operand, {name: values if name in only else () for name, values in fields.items()}, fitting)
@@ -244,6 +239,18 @@ def fitting_descriptor(
         return turned
     moved = {name: _starts(operand) if name == "start" else () for name in fields}
     return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
+
+
+def descriptor_fields() -> dict[str, Sequence[Any]]:
+    """The values of the fields of a descriptor that are tried, all but those of the start address."""
+    return {
+        "swizzle": list(SWIZZLES),
+        "stride": _STRIDES,
+        "leading": (CHUNK, *_STRIDES),
+        "major": ["k", "mn"],
+        "base_offset": range(8),
+        "start": (),
+    }
 
 
 def rows_of_words(operand: MatrixOperand, sources: NDArray[np.uint64]) -> int:

@@ -198,6 +198,7 @@ class Caller:
     def _follow_load(self, op: Op, helper: str, words: int, frame: Value, mask: Value) -> None:
         """Note from where the words come that lanes load from shared memory."""
         row = frame.at(self.program.loaded.rows[op.index])
+        helper += "_bytes" if self.program.stores_parts_of_words else ""
         self.helper(helper, "void", self.context, mask, self._skipped(op, mask), self.hosts, self.number(words), row)
 
     def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value, size: int = 4) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.isa.native_ops import LaneAccess, Native
+from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op, Reg
 
 __all__ = [
@@ -235,7 +235,7 @@ class MovedResult(NamedTuple):
     ----------
     load : the index of the load
     row : the frame offset of the first of the rows that say of each register of the store what it held: the address of the load, and
-        which byte of what that has loaded (`ptxlab.engine.context.LOADED_BYTE_SHIFT`)
+        which byte of what that has loaded (`ptxlab.engine.word_sources.LOADED_BYTE_SHIFT`)
     registers : how many there are
     """
 
@@ -360,6 +360,14 @@ class Program:
         """Whether it stores to shared memory elements that are smaller than words, as they have been loaded."""
         natives = [self.natives.get(index) for index in self.loaded.stores]
         return any(isinstance(native, LaneAccess) and native.bits < _WORD_BITS for native in natives)
+
+    @property
+    def joins_parts_of_words(self) -> bool:
+        """Whether what it has loaded becomes words in other ways than as whole words."""
+        natives = [self.natives.get(index) for index in (*self.loaded.stores, *self.loaded.shared)]
+        transposed = any(isinstance(native, MatrixAccess) and native.transposed for native in natives)
+        in_parts = any(register.unit < _WORD_BITS // 8 for register in self.loaded.registers.values())
+        return transposed or in_parts or self.stores_parts_of_words
 
     def untracked(self) -> Program:
         """The same program, in which all bits count as defined."""

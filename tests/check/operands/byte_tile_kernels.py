@@ -21,7 +21,7 @@ _STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
 _REGISTERS = ".reg .f32 %f<64>; .reg .b32 %e<16>;"
 
 
-def _join(first: int, to: str) -> str:
+def join(first: int, to: str) -> str:
     """A word of four registers with a byte each."""
     low, high = (f"prmt.b32 %e{first + i}, %e{first + i}, %e{first + i + 1}, 0x3340;" for i in (0, 2))
     return f"{low}\n    {high}\n    prmt.b32 {to}, %e{first}, %e{first + 2}, 0x5410;"
@@ -33,14 +33,14 @@ def _loads(base: str, pitch: int, first: int) -> list[str]:
 
 def joined(pitch: int = ROWS) -> str:
     """A and B are in shared memory; ``pitch`` is that of the rows of the array, which are k."""
-    lines = [*_loads("%rd1", pitch, 0), *[_join(4 * i, f"%r{20 + i}") for i in range(4)]]
-    return _turned(LOADED_TEXT.replace(_LOAD, "\n    ".join(lines)), pitch)
+    lines = [*_loads("%rd1", pitch, 0), *[join(4 * i, f"%r{20 + i}") for i in range(4)]]
+    return turned(LOADED_TEXT.replace(_LOAD, "\n    ".join(lines)), pitch)
 
 
 def stored_bytes(pitch: int = ROWS) -> str:
     """The same with a store for each byte."""
     stores = [f"st.shared.u8 [%r13+{i}], %e{i};" for i in range(_CHUNK)]
-    return _turned(LOADED_TEXT.replace(_LOAD, "\n    ".join(_loads("%rd1", pitch, 0))).replace(_STORE, "\n    ".join(stores)), pitch)
+    return turned(LOADED_TEXT.replace(_LOAD, "\n    ".join(_loads("%rd1", pitch, 0))).replace(_STORE, "\n    ".join(stores)), pitch)
 
 
 def stored_again(pitch: int = ROWS) -> str:
@@ -53,15 +53,15 @@ def in_tensor_memory(pitch: int = ROWS) -> str:
     """A is put together in registers and stored to tensor memory; B is in shared memory as above."""
     lines = []
     for word in range(0, tensor_kernels.WORDS, 4):
-        lines += [*_loads("%rd13", pitch, 4 * word), *[_join(4 * i, f"%a{word + i}") for i in range(4)]]
+        lines += [*_loads("%rd13", pitch, 4 * word), *[join(4 * i, f"%a{word + i}") for i in range(4)]]
     text = tensor_kernels.TEXT.replace(tensor_kernels.LOADS, "\n    ".join(lines))
     copy = "cp.async.cg.shared.global [%r13], [%rd1], 16;"
     text = text.replace(tensor_kernels.ROW, "cvt.u64.u32 %rd14, %r1;")
-    own = [*_loads("%rd1", pitch, 0), *[_join(4 * i, f"%r{20 + i}") for i in range(4)], _STORE]
-    return _turned(text.replace(copy, "\n    ".join(own)), pitch)
+    own = [*_loads("%rd1", pitch, 0), *[join(4 * i, f"%r{20 + i}") for i in range(4)], _STORE]
+    return turned(text.replace(copy, "\n    ".join(own)), pitch)
 
 
-def _turned(text: str, pitch: int) -> str:
+def turned(text: str, pitch: int) -> str:
     return (
         text.replace(".reg .f32 %f<64>;", _REGISTERS)
         .replace("mul.wide.u32 %rd2, %r1, 256;", "cvt.u64.u32 %rd2, %r1;")

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from ptxlab.engine.context import address_in, byte_source, half_source, part_source, word_source
+from ptxlab.engine.word_sources import address_in, byte_source, half_source, part_source, word_source
 
 from .byte_tile_kernels import ROWS, in_tensor_memory, joined, launch, stored_again, stored_bytes
 

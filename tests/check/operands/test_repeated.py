@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._word_check import _Known, _Repeated
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.native import address_of
 
 PITCH, A, B = 256, 0x1000, 0x9000

@@ -8,24 +8,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
+from ptxlab.check.operands._advice import advice
+from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
-from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
+from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import WORD, fitting_descriptor, is_image_of_words, rows_of_words
+from ptxlab.check.operands._word_images import WORD, is_image_of_words
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.engine.context import Word, address_in
+from ptxlab.engine.context import Word
+from ptxlab.engine.listed_words import ListedWords
+from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer
@@ -91,13 +94,14 @@ class OperandCheck(Observer):
         loaded = launch.program.loaded
         self._by_words = launch.facts.of(copies_words)
         self._by_bytes = launch.program.stores_parts_of_words
+        self._listed = ListedWords() if launch.program.joins_parts_of_words else None
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
-        self._elements = ElementCheck(launch, self._reporter)
+        self._elements = ElementCheck(launch, self._reporter, self._listed)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
-        self._scale_check = ScaleCheck(self._reporter)
+        self._scale_check = ScaleCheck(self._reporter, self._listed)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
         self._tensor: dict[int, TensorSources] = {}
@@ -109,7 +113,7 @@ class OperandCheck(Observer):
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
         if self._noted:
-            words = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes)
+            words = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed)
             self._words.update(zip(map(id, ctas), words, strict=True))
 
     def fill(self, warp: Warp) -> None:
@@ -119,6 +123,8 @@ class OperandCheck(Observer):
             warp.words[Word.COPIED] = address_of(words.sources)
             if self._by_bytes:
                 warp.words[Word.COPIED_BYTES] = address_of(words.bytes)
+        if self._listed is not None:
+            warp.words[Word.LISTED_WORDS] = self._listed.address
         if self._launch.program.loaded.cells:
             warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
 
@@ -201,7 +207,7 @@ class OperandCheck(Observer):
         words, operand = self._words.get(id(cta)), product.operands[-1]
         if words is None or operand.overlaps:
             return ()
-        return (SharedPart(operand, words.addresses, partial(words.are_prepared, operand)),)
+        return (SharedPart.of(operand, words),)
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""
@@ -255,7 +261,9 @@ class OperandCheck(Observer):
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
         self._repetitions.taken(product.operands)
         if self._by_words:
-            self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
+            known = self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
+            if not known and self._listed is not None and operation.op.index not in self._kept:
+                self._elements.multiplied_joined(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
         before_operands = products.operands.get(product.accumulator) if product.accumulate else None
         products.operands[product.accumulator] = product.operands
@@ -368,19 +376,7 @@ class OperandCheck(Observer):
 
     def advice(self, operand: MatrixOperand, cta: Any) -> str:
         """The descriptor that reads what was copied to where this one begins, or how many rows of it there are."""
-        shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.descriptor.start
-        held = None if shared is None else shared.at(start)
-        candidate: Candidate[Any] | None = None
-        rows = 0
-        if shared is not None and held is not None:
-            candidate = best(operand, shared, held.tile, None)
-            rows = 0 if candidate else rows_of_tiles(operand, shared)
-        elif words is not None:
-            # A K-major operand that begins too late is the tile if it begins earlier.
-            candidate = fitting_descriptor(operand, words.sources, None, ("start",)) if operand.major == "k" else None
-            candidate = candidate or fitting_descriptor(operand, words.sources, None)
-            rows = 0 if candidate else rows_of_words(operand, words.sources)
-        return fix_text(candidate, operand) if candidate is not None else rows_text(operand, rows) if rows else ""
+        return advice(operand, self._shared.get(id(cta)), self._words.get(id(cta)))
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""

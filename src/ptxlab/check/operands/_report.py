@@ -101,10 +101,10 @@ class Reporter:
             return None
         return next((each for each in found.arrays if each.holds(address)), None)
 
-    def holds(self, address: int, word: int) -> bool:
-        """Whether a word stands at an address in global memory."""
+    def holds(self, address: int, number: int, size: int = 4) -> bool:
+        """Whether a number of so many bytes stands at an address in global memory."""
         found = self._launch.device.memory.find(address)
-        return found is not None and bool(self._launch.device.memory.view(address, 4).view(np.uint32)[0] == word)
+        return found is not None and self._launch.device.memory.view(address, size).tobytes() == number.to_bytes(size, "little")
 
     def kept(self, op: Op) -> str | None:
         """The name of the matrix that an instruction takes from a collector buffer."""
@@ -177,7 +177,7 @@ class Reporter:
 
     def wrong_step(
         self,
-        operation: AsyncOperation,
+        operation: Executed,
         before: MatrixOperand,
         operand: MatrixOperand,
         moved: tuple[int, int, int],

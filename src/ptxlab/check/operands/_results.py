@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter
-from ptxlab.engine.context import FIRST_CELL, HALVES_SHIFT, LOADED_BYTE_SHIFT, NO_SOURCE
 from ptxlab.engine.program import SOURCE_ROW
+from ptxlab.engine.word_sources import FIRST_CELL, HALVES_SHIFT, LOADED_BYTE_SHIFT, NO_SOURCE
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.layout import Fragment, fragment

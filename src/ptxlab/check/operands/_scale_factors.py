@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands.elements.slots import expanded_addresses
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
 from ptxlab.layout import decompression
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._shared_tiles import SharedTiles
     from ptxlab.check.operands._word_check import Words
+    from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation
 
 __all__ = ["ScaleCheck", "TensorSources"]
@@ -73,6 +74,7 @@ class TensorSources:
         known = np.zeros_like(codes)
         if words is not None:
             known = words.addresses[: len(words.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS).take(chunks, axis=0)
+            words.list_words(chunks[..., None] * _WORDS + np.arange(_WORDS), known)
             codes = np.where((known > NO_SOURCE) & (codes == 0), known + _IN_GLOBAL, codes)
         if copy.expanded:
             codes, known = np.zeros_like(codes), expanded_addresses(known, decompression(copy.expanded).bits)
@@ -83,12 +85,16 @@ class TensorSources:
             self.addresses[columns, lanes] = known.reshape(rows, -1).T
             self.values[columns, lanes] = values.reshape(rows, -1).T
 
-    def source(self, scales: ScaleFactors, cta: Any, reporter: Reporter) -> tuple[int, int] | None:
+    def source(self, scales: ScaleFactors, cta: Any, reporter: Reporter, listed: ListedWords | None) -> tuple[int, int] | None:
         """Where the first scale factor of an instruction comes from; None if it is not known, or has been overwritten since."""
         at = scales.column, scales.lane
         code, word, address = self.codes.item(at), cta.tensor.words.item(at), self.addresses.item(at)
         if code and self.values.item(at) == word:
             return code, scales.byte
+        if address < 0 and listed is not None:
+            byte = listed.bytes_of(np.array([address])).item(scales.byte)
+            held = word >> 8 * scales.byte & 0xFF
+            return (byte + _IN_GLOBAL, 0) if byte > NO_SOURCE and reporter.holds(byte, held, 1) else None
         # tcgen05.st has stored what it has loaded.
         return (address + _IN_GLOBAL, scales.byte) if address > NO_SOURCE and reporter.holds(address, word) else None
 
@@ -96,8 +102,9 @@ class TensorSources:
 class ScaleCheck:
     """One for each launch."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, listed: ListedWords | None) -> None:
         self._reporter = reporter
+        self._listed = listed
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, sources: TensorSources, cta: Any) -> None:
         """Note which scale factors an instruction takes; compare those of one D when it is written anew."""
@@ -107,7 +114,7 @@ class ScaleCheck:
             if not product.accumulate or (uses is not None and len(uses) == _LONGEST):
                 self._compare(uses, cta)
                 uses = []
-            source = sources.source(each, cta, self._reporter)
+            source = sources.source(each, cta, self._reporter, self._listed)
             if uses is not None and source is not None:
                 start = next((operand.descriptor.start for operand in product.operands if operand.name == each.name), -1)
                 uses.append(_Use(operation, each, source, start))
@@ -151,7 +158,7 @@ class ScaleCheck:
         if not product.accumulate or len(takers) > 2 * _LONGEST:
             takers.clear()
         for each in product.scales:
-            source = sources.source(each, cta, self._reporter) if each.kind == _SCALES else None
+            source = sources.source(each, cta, self._reporter, self._listed) if each.kind == _SCALES else None
             if (
                 source is not None
                 and takers.setdefault(source, each.name) != each.name

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands._joined_words import are_joined
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._word_images import (
@@ -24,16 +25,19 @@ from ptxlab.check.operands._word_images import (
     stands_in_blocks,
 )
 from ptxlab.check.operands._word_report import WordReporter
-from ptxlab.engine.context import NO_SOURCE, address_in
+from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
 from ptxlab.native import BoundedCache, address_of
+from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
+    from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation
 
 __all__ = ["WordCheck", "Words", "differs_function"]
 
 _WORDS = CHUNK // WORD
+_IN_BYTES = IN_BYTES - (1 << 64)
 _ATTEMPTS = 4
 """How often another descriptor is looked for if an operand has no image."""
 
@@ -118,6 +122,7 @@ class Words:
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
     bytes : those of bytes, if stores of less than words are followed (`ptxlab.engine.context.Word.COPIED_BYTES`)
+    listed : the words whose bytes come from any places, if the program may make some
     boxed : chunks that tensor copies have brought, which are compared as tiles
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
@@ -126,6 +131,7 @@ class Words:
 
     sources: NDArray[np.uint64]
     bytes: NDArray[np.uint64]
+    listed: ListedWords | None
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
@@ -139,15 +145,42 @@ class Words:
         self.view, self.host = self.addresses.data, address_of(self.addresses)
 
     @classmethod
-    def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False) -> list[Words]:
+    def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False, listed: ListedWords | None = None) -> list[Words]:
         """Those of the CTAs of a cluster that starts, in one array: compiled code finds those of the other CTAs by their ranks."""
         words = -(-size // WORD)
         every: NDArray[np.uint64] = np.zeros((ctas, words), np.uint64)
         parts: NDArray[np.uint64] = np.zeros((ctas, WORD * words if by_bytes else 0), np.uint64)
         return [
-            cls(sources, own, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
+            cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
             for sources, own in zip(every, parts, strict=True)
         ]
+
+    def bytes_from(self, places: NDArray[np.intp]) -> NDArray[np.int64]:
+        """From where the bytes of words come, ``[..., byte]``, wherever that may be; `NO_SOURCE` for zeros, 0 where it is not known."""
+        listed, found = self.listed, self.addresses.take(places)
+        assert listed is not None
+        every = listed.bytes_of(found)
+        in_bytes = found == _IN_BYTES
+        if in_bytes.any():
+            own = self.bytes.view(np.int64).reshape(-1, WORD)[places[in_bytes]]
+            every[in_bytes] = listed.bytes_of(own)[..., 0]
+        return every
+
+    def list_words(self, places: NDArray[np.intp], found: NDArray[np.int64]) -> None:
+        """List the words at some places of which only the sources of bytes are noted, in ``found``, which is what stands there."""
+        in_bytes = found == _IN_BYTES
+        if self.listed is not None and in_bytes.any():
+            found[in_bytes] = self.listed.add_all(self.bytes_from(places[in_bytes]))
+
+    def bytes_of(self, chunks: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The same for the bytes of chunks, ``[..., byte]``."""
+        return self.bytes_from(chunks[..., None] * _WORDS + np.arange(_WORDS)).reshape(*chunks.shape, CHUNK)
+
+    def are_joined(self, operand: MatrixOperand) -> bool:
+        """Whether threads have put words of an operand together, so that they have no image as words."""
+        if self.listed is None:
+            return False
+        return are_joined(self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS).take(operand.chunks, axis=0))
 
     def were_brought(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""
@@ -177,6 +210,8 @@ class Words:
         elif copied.origin is not None and origin is not None:
             start = copied.origin[1] // WORD
             self.addresses[first : first + count] = origin.addresses[start : start + count].copy()
+            if len(self.bytes):
+                self.bytes[WORD * first : WORD * (first + count)] = origin.bytes[WORD * start : WORD * (start + count)].copy()
             self.prepared[first : first + count] = origin.prepared[start : start + count].copy()
         elif copied.words is not None:
             self.sources[first : first + count] = copied.words if len(copied.words) else 0
@@ -231,8 +266,13 @@ class WordCheck:
         self._repeated: dict[tuple[MatrixOperand, ...], _Repeated] = {}
         self._repeated_steps: set[tuple[_Repeated, _Repeated, int, int]] = set()
 
-    def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
-        """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
+    def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> bool:
+        """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D.
+
+        Returns
+        -------
+        whether all of them have an image
+        """
         accumulator, operands = product.accumulator, product.operands
         last = words.last.get(accumulator) if product.accumulate else None
         repeated = self._repeated.get(operands)
@@ -241,19 +281,20 @@ class WordCheck:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
             found = words.last[accumulator] = self._found(operation, product, words, cta, before)
             self._repetitions.follows(id(words), accumulator, operands, bool(found) and found == before)
-            return
+            return len(found) == len(operands)
         now = words.last[accumulator] = repeated, bases
         if last is None:
-            return
+            return True
         self._repetitions.follows(id(words), accumulator, operands, last == now)
         if isinstance(last, dict):
             self._compare(operation, last, repeated.taken(bases), words, cta)
-            return
+            return True
         # A is the first operand and B the last one. The steps of a loop are alike.
         step = last[0], repeated, bases[0] - last[1][0], bases[-1] - last[1][-1]
         if step not in self._repeated_steps:
             self._repeated_steps.add(step)
             self._compare(operation, last[0].taken(last[1]), repeated.taken(bases), words, cta)
+        return True
 
     def _found(
         self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any, before: dict[str, TakenWords]
@@ -309,12 +350,15 @@ class WordCheck:
             if firsts.tobytes() == known.relative:
                 return TakenWords(operand, WordImage(base, known.line, known.word))
         if operand.overlaps:
-            self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand), cta)
+            self._reporter.overlapping(operation, operand, words, cta)
             return None
         first = operand.chunks.item(0)
         if not words.addresses.item(first * _WORDS) or words.boxed.item(first):
             return None
         found = sources_of(words.sources, operand.chunks, operand.data)
+        if words.are_joined(operand):
+            self._of_joined_words(operation, operand, words, cta)
+            return None
         if not found.all() or not (found > NO_SOURCE).any() or not judged(operand, found):
             return None
         prepared = words.are_prepared(operand) or (operand.major == "mn" and stands_in_blocks(found))
@@ -335,6 +379,19 @@ class WordCheck:
             wanted = None if before is None else before.image.base + before.reach
             self._reporter.mismatch(operation, operand, found, words.sources, wanted, cta)
         return None
+
+    def _of_joined_words(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
+        """Report an operand whose words threads have put together, if its rows and k do not stand apart."""
+        if (
+            words.were_brought(operand.chunks)
+            or operand.data < CHUNK
+            or TYPE_BITS.get(operand.element, operand.container) != operand.container
+        ):
+            return
+        key = operation.op.index, operand.name
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if attempts <= _ATTEMPTS:
+            self._reporter.joined(operation, operand, words, cta)
 
 
 def _is_image(taken: TakenWords, words: Words, chunks: NDArray[np.intp]) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct, have_common
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
-from ptxlab.engine.context import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
+from ptxlab.engine.word_sources import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
@@ -25,6 +25,7 @@ __all__ = [
     "WORD",
     "TakenWords",
     "WordImage",
+    "descriptor_fields",
     "fitting_descriptor",
     "following_words",
     "image_of_words",
@@ -52,8 +53,8 @@ _BYTE_BITS, _HALF_BITS = 8, 16
 Sources = NDArray[np.int64]
 """Where each word of an operand comes from, ``[line, word]``: `NO_SOURCE` for zeros, 0 if it is not known.
 
-Else it is a global address, with the distances of the other bytes of the word (`ptxlab.engine.context.HALVES_SHIFT`). Neighbours of words
-whose bytes are at the same distances are as far apart as their addresses.
+Else it is a global address, with the distances of the other bytes of the word (`ptxlab.engine.word_sources.HALVES_SHIFT`). Neighbours of
+words whose bytes are at the same distances are as far apart as their addresses.
 """
 
 
@@ -133,11 +134,12 @@ def judged(operand: MatrixOperand, found: Sources) -> bool:
 
 
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp], data: int) -> Sources:
-    """Where the words of some chunks come from, which have so many bytes of data."""
+    """Where the words of some chunks come from, which have so many bytes of data; 0 for one whose bytes come from any places."""
     found = sources[: len(sources) // WORD * WORD].reshape(-1, CHUNK // WORD).take(chunks.reshape(-1), axis=0)
     if data < CHUNK:
         found = np.ascontiguousarray(found[:, : data // WORD])
-    return found.reshape(len(chunks), -1).view(np.int64)
+    found = found.reshape(len(chunks), -1).view(np.int64)
+    return np.maximum(found, 0, out=found)
 
 
 def stands_as_copied(found: Sources, chunks: NDArray[np.intp], data: int) -> bool:
@@ -229,14 +231,7 @@ def fitting_descriptor(
         image = fitting(tried, chunks)
         return image if image is not None and wanted == image.base else None
 
-    fields: dict[str, Sequence[Any]] = {
-        "swizzle": list(SWIZZLES),
-        "stride": _STRIDES,
-        "leading": (CHUNK, *_STRIDES),
-        "major": ["k", "mn"],
-        "base_offset": range(8),
-        "start": (),
-    }
+    fields = descriptor_fields()
     if only:
         fields["start"] = _starts(operand)
         return search(operand, {name: values if name in only else () for name, values in fields.items()}, fitting)
@@ -244,6 +239,18 @@ def fitting_descriptor(
         return turned
     moved = {name: _starts(operand) if name == "start" else () for name in fields}
     return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
+
+
+def descriptor_fields() -> dict[str, Sequence[Any]]:
+    """The values of the fields of a descriptor that are tried, all but those of the start address."""
+    return {
+        "swizzle": list(SWIZZLES),
+        "stride": _STRIDES,
+        "leading": (CHUNK, *_STRIDES),
+        "major": ["k", "mn"],
+        "base_offset": range(8),
+        "start": (),
+    }
 
 
 def rows_of_words(operand: MatrixOperand, sources: NDArray[np.uint64]) -> int:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._candidates import Candidate
+from ptxlab.check.operands._joined_words import JoinedWords
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned
 from ptxlab.check.operands._word_images import (
@@ -21,16 +23,19 @@ from ptxlab.check.operands._word_images import (
     sources_of,
     step_of_words,
 )
-from ptxlab.engine.context import NO_SOURCE, address_in, byte_source
+from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.machine.memory.global_memory import AccessError
 
 if TYPE_CHECKING:
+    from ptxlab.check.operands._word_check import Words
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["WordReporter"]
+
+_BYTE = 8
 
 
 class WordReporter:
@@ -73,7 +78,50 @@ class WordReporter:
             details=[("descriptor", fields_text(operand))],
         )
 
-    def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, sources: NDArray[np.uint64], prepared: bool, cta: Any) -> None:
+    def joined(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
+        """An operand whose words threads have put together: its rows and k may not stand apart, and its type may be another one."""
+        every = words.bytes_of(operand.chunks)
+        key, known = (operation.op.index, operand.name), every[every > NO_SOURCE]
+        if not every.all() or not known.size or self._reporter.has(*key):
+            return
+        memory = self._joined_words(operand, words)
+        elements = memory.elements(operand, operand.chunks)
+        if not elements.all():
+            return
+        if memory.stand_apart(elements):
+            self.element_type(operation, operand, int(known[0]), cta)
+            return
+        candidate = memory.fitting_descriptor(operand)
+        if candidate is None or not self._has_bytes(operand, every, cta):
+            return
+        self._reporter.first(*key)
+        what, *at = memory.first_apart(elements)
+        each = max(_BYTE // operand.container, 1)
+        here, there = (f"{operand.name}[{row}, {k * each}] is {self._element(int(elements[row, k]))}" for row, k in at)
+        self._reporter.add(
+            "O101",
+            f"{operand.title} is not an image of the rows that were copied: {what}; {here}, but {there}",
+            operation,
+            cta,
+            fix=fix_text(candidate, operand),
+            details=[("descriptor", fields_text(operand))],
+        )
+
+    def _joined_words(self, operand: MatrixOperand, words: Words) -> JoinedWords:
+        every = words.bytes_of(operand.chunks)
+        array = self._reporter.array_at(int(every.max()))
+        return JoinedWords(words, *((0, 0) if array is None else (array.address, _pitch(array))))
+
+    def _has_bytes(self, operand: MatrixOperand, every: NDArray[np.int64], cta: Any) -> bool:
+        """Whether the bytes of an operand are those that stand where they come from."""
+        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK).take(operand.chunks.reshape(-1), axis=0)
+        try:
+            pairs = zip(every.reshape(-1).tolist(), held.reshape(-1).tolist(), strict=True)
+            return all(self._memory.view(source, 1)[0] == byte for source, byte in pairs if source > NO_SOURCE)
+        except AccessError:
+            return False
+
+    def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
         """Two elements of an operand lie in the same bytes; it is wrong if another descriptor has an image.
 
         Of words that may have been prepared no image is known. Elements of an array of the operand's type are those of a matrix.
@@ -81,7 +129,10 @@ class WordReporter:
         key = operation.op.index, operand.name, "bytes"
         if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
             return
-        candidate = fitting_descriptor(operand, sources, None)
+        prepared, sources = words.are_prepared(operand), words.sources
+        candidate: Candidate[Any] | None = fitting_descriptor(operand, sources, None)
+        if candidate is None and words.are_joined(operand):
+            candidate = self._joined_words(operand, words).fitting_descriptor(operand)
         address = int(address_in(sources_of(sources, operand.chunks, operand.data)).max())
         array = self._reporter.array_at(address) if address > NO_SOURCE else None
         if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):

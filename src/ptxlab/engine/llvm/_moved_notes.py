@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ptxlab.engine.context import NO_SOURCE
 from ptxlab.engine.program import Chosen, Joined, MovedNote, NotedTree
 from ptxlab.engine.support.word_parts import joined, part_at
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.operands import Reg
 from ptxlab.native.builder import Value
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ptxlab.engine.context import FIRST_CELL, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import LoadedWord, Program
 from ptxlab.engine.support.accesses import COUNTS
 from ptxlab.engine.support.counters import ATOMIC, COPY, LOAD, note_extent
+from ptxlab.engine.word_sources import FIRST_CELL
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
@@ -197,6 +198,7 @@ class Caller:
     def _follow_load(self, op: Op, helper: str, words: int, frame: Value, mask: Value) -> None:
         """Note from where the words come that lanes load from shared memory."""
         row = frame.at(self.program.loaded.rows[op.index])
+        helper += "_bytes" if self.program.stores_parts_of_words else ""
         self.helper(helper, "void", self.context, mask, self._skipped(op, mask), self.hosts, self.number(words), row)
 
     def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value, size: int = 4) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, Word, half_source, part_source, word_source
+from ptxlab.engine.context import Word
+from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.program import SOURCE_ROW, Chosen, Joined
 from ptxlab.engine.reference._host_memory import bytes_at
+from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, part_source, word_source
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
@@ -97,7 +99,7 @@ def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, ND
         line, within = divmod(lane, 4)
         if not native.transposed:
             return source(register, line, within)
-        return word_source([part_source(source(register, 2 * within + more, line // 2), line % 2 * 2, 2) for more in (0, 1)])
+        return _word(warp, [part_source(source(register, 2 * within + more, line // 2), line % 2 * 2, 2) for more in (0, 1)])
 
     if warp.word(Word.COPIED):
         words = {lane: [loaded(register, lane) for register in range(native.registers)] for lane in range(32) if mask >> lane & 1}
@@ -130,22 +132,26 @@ def note_store(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], size:
         for number, word in enumerate(warp.program.loaded.stores[op.index]):
             host = int(data.ctypes.data) + size * number
             if size < 4:
-                _put_element(warp, host, size, _source(warp, word, lane, size))
+                _put_element(warp, host, _element(warp, word, lane, size))
             else:
                 _note(warp, host, word, lane)
 
 
-def _put_element(warp: Warp, host: int, size: int, source: int) -> None:
-    """Note from where an element comes that is smaller than a word, beside what is noted of the other bytes of the word."""
+def _put_element(warp: Warp, host: int, sources: Sequence[int]) -> None:
+    """Note from where the bytes of an element come that is smaller than a word, beside what is noted of the other bytes of the word."""
     place = _place(warp, host)
     if place:
-        held = bytes_at(place, 8).view(np.uint64)
-        every = bytes_at(warp.word(Word.COPIED_BYTES) + 4 * (place - warp.word(Word.COPIED)), 4 * 8).view(np.uint64)
-        if word_source(every.tolist()) != held[0]:
-            every[:] = [part_source(held.item(), byte, 1) for byte in range(4)]
-        for i in range(size):
-            every[host % 4 + i] = part_source(source, i, 1)
-        held[0] = word_source(every.tolist())
+        held, every = bytes_at(place, 8).view(np.uint64), _bytes_of(warp, place)
+        word = held.item()
+        if word != IN_BYTES and not (word and word == word_source(every.tolist())):
+            every[:] = [part_source(word, byte, 1) for byte in range(4)]
+        every[host % 4 : host % 4 + len(sources)] = sources
+        held[0] = word_source(every.tolist()) or (IN_BYTES if every.any() else 0)
+
+
+def _bytes_of(warp: Warp, place: int) -> NDArray[np.uint64]:
+    """The sources of the bytes of the word whose own one is noted at a place."""
+    return bytes_at(warp.word(Word.COPIED_BYTES) + 4 * (place - warp.word(Word.COPIED)), 4 * 8).view(np.uint64)
 
 
 def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
@@ -154,7 +160,7 @@ def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> 
         for row in range(8):
             for at in range(4):
                 halves = [part_source(_source(warp, word, 8 * at + row // 2 + more), row % 2 * 2, 2) for more in (0, 4)]
-                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, word_source(halves))
+                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, _word(warp, halves))
 
 
 def note_rows(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
@@ -169,14 +175,29 @@ def _note(warp: Warp, host: int, word: LoadedWord | None, lane: int) -> None:
     _put(warp, host, _source(warp, word, lane))
 
 
-def _source(warp: Warp, word: LoadedWord | None, lane: int, size: int = 4) -> int:
-    """From where a lane has loaded a word, or fewer bytes; 0 if it is computed."""
+def _source(warp: Warp, word: LoadedWord | None, lane: int) -> int:
+    """From where a lane has loaded a word; 0 if it is computed."""
+    return 0 if word is None else _word(warp, _parts(warp, word, lane, 4))
+
+
+def _element(warp: Warp, word: LoadedWord | None, lane: int, size: int) -> list[int]:
+    """From where a lane has loaded each byte of an element that is smaller than a word; 0 if it is computed."""
     if word is None:
-        return 0
+        return [0] * size
+    parts = _parts(warp, word, lane, size)
+    return [part_source(part, byte, 1) for part in parts for byte in range(size // len(parts))]
+
+
+def _parts(warp: Warp, word: LoadedWord, lane: int, size: int) -> list[int]:
+    """From where a lane has loaded a word, or fewer bytes, in equal parts."""
     parts = warp.program.loaded.noted(word, size)
-    found = [_at(warp, part.row, part.added, lane) for part in parts]
-    found = [part_source(source, part.byte, size // len(parts)) for source, part in zip(found, parts, strict=True)]
-    return word_source(found) if size == 4 else half_source(*found) if len(found) > 1 else found[0]
+    return [part_source(_at(warp, part.row, part.added, lane), part.byte, size // len(parts)) for part in parts]
+
+
+def _word(warp: Warp, parts: Sequence[int]) -> int:
+    """From where a word comes that consists of parts; 0 if one of them is not known."""
+    words = ListedWords.at(warp.word(Word.LISTED_WORDS))
+    return word_source(parts) if words is None else words.source_of(parts)
 
 
 def _at(warp: Warp, row: int, byte: int, lane: int) -> int:
@@ -195,7 +216,8 @@ def _put(warp: Warp, host: int, source: int) -> None:
 def _noted(warp: Warp, host: int) -> int:
     """From where the word at a host address comes; 0 if it is not known."""
     place = _place(warp, host)
-    return int(bytes_at(place, 8).view(np.uint64)[0]) if place else 0
+    found = int(bytes_at(place, 8).view(np.uint64)[0]) if place else 0
+    return _word(warp, _bytes_of(warp, place).tolist()) if found == IN_BYTES else found
 
 
 def _place(warp: Warp, host: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import FIRST_CELL, NO_SOURCE, Status, Word
+from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
@@ -24,6 +24,7 @@ from ptxlab.engine.reference._loaded_values import (
     note_store,
     note_words,
 )
+from ptxlab.engine.word_sources import FIRST_CELL, NO_SOURCE
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import NO_SOURCE, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.support.access_maps import mark_lanes
 from ptxlab.engine.support.accesses import FAILED, all_addresses, emit_one, fail, lane_address, last_allocation
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_copies"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import NO_SOURCE, Word
+from functools import reduce
+from operator import and_
+
+from ptxlab.engine.context import Word
 from ptxlab.engine.program import SOURCE_ROW
 from ptxlab.engine.support.accesses import lane_address
-from ptxlab.engine.support.word_parts import half_of, of_parts, part_at, part_of
+from ptxlab.engine.support.word_parts import define_listed, half_of, of_parts, part_at, part_of, regular_of_parts
+from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Module, Value
@@ -42,55 +46,59 @@ def emit_loaded_from(module: Module, source: str) -> None:
     c.ret()
 
 
-def emit_words_loaded(module: Module) -> None:
-    """Emit ``wordsloaded``: note from where the words come that lanes load from shared memory, in a row for each word."""
-    _define_noted(module)
+def emit_words_loaded(module: Module, in_bytes: bool) -> None:
+    """Emit ``wordsloaded``: note from where the words come that lanes load from shared memory, in a row for each word.
+
+    ``in_bytes``: only the sources of bytes may be right (`ptxlab.engine.word_sources.IN_BYTES`); the name then ends in ``_bytes``.
+    """
+    _define_noted(module, in_bytes)
     c, (context, mask, skipped, hosts, count, rows) = module.define(
-        "void wordsloaded(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+        f"void wordsloaded{_suffix(in_bytes)}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
     )
     with c.when(context.word(Word.COPIED).ne(0)):
         with c.each_bit(mask) as lane:
             place = c.call("noted", "ptr", context, hosts.load("i64", lane))
             with c.loop(count.to("i64")) as i:
-                rows.at(i * SOURCE_ROW).store(_held(context, place, i), lane)
+                rows.at(i * SOURCE_ROW).store(_held(context, place, i, in_bytes), lane)
         _note_zeros(skipped, count, rows)
     c.ret()
 
 
-def emit_elements_loaded(module: Module, size: int) -> None:
+def emit_elements_loaded(module: Module, size: int, in_bytes: bool) -> None:
     """Emit ``elementsloaded_SIZE``: the same for elements of fewer bytes, with a row for each."""
-    _define_noted(module)
+    _define_noted(module, in_bytes)
     c, (context, mask, skipped, hosts, count, rows) = module.define(
-        f"void elementsloaded_{size}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
+        f"void elementsloaded_{size}{_suffix(in_bytes)}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
     )
     with c.when(context.word(Word.COPIED).ne(0)):
         with c.each_bit(mask) as lane, c.loop(count.to("i64")) as i:
             host = hosts.load("i64", lane) + i * size
-            rows.at(i * SOURCE_ROW).store(part_of(_held(context, c.call("noted", "ptr", context, host), 0), host, size), lane)
+            held = _held(context, c.call("noted", "ptr", context, host), 0, in_bytes)
+            rows.at(i * SOURCE_ROW).store(part_of(held, host, size), lane)
         _note_zeros(skipped, count, rows)
     c.ret()
 
 
-def emit_matrix_loaded(module: Module, transposed: bool) -> None:
+def emit_matrix_loaded(module: Module, transposed: bool, in_bytes: bool) -> None:
     """Emit ``rowsloaded`` or, of a transposed ldmatrix, ``columnsloaded``: the same for ldmatrix, with a row for each register.
 
     ``hosts`` has the rows of the matrices, eight for each register.
     """
-    _define_noted(module)
-    name = "columnsloaded" if transposed else "rowsloaded"
+    _define_noted(module, in_bytes or transposed)
+    name = ("columnsloaded" if transposed else "rowsloaded") + _suffix(in_bytes)
     c, (context, mask, skipped, hosts, count, rows) = module.define(
         f"void {name}(ptr context, i32 mask, i32 skipped, ptr hosts, i32 count, ptr rows)"
     )
 
     def source(index: Value, row: Value, word: Value) -> Value:
-        return _held(context, c.call("noted", "ptr", context, hosts.load("i64", index * 8 + row) + (word << 2)), 0)
+        return _held(context, c.call("noted", "ptr", context, hosts.load("i64", index * 8 + row) + (word << 2)), 0, in_bytes)
 
     with c.when(context.word(Word.COPIED).ne(0)):
         with c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
             line, within = lane >> 2, lane & 3
             if transposed:
                 word, upper = line >> 1, line & 1
-                found = of_parts([half_of(source(i, (within << 1) + more, word), upper) for more in (0, 1)])
+                found = of_parts(context, [half_of(source(i, (within << 1) + more, word), upper) for more in (0, 1)])
             else:
                 found = source(i, line, within)
             rows.at(i * SOURCE_ROW).store(found, lane)
@@ -110,14 +118,14 @@ def emit_stored_from(module: Module, parts: int) -> None:
 
     The table has three numbers for each part of a word: those of a `ptxlab.engine.program.NotedPart`, or a row of -1 where none is known.
     """
-    _define_noted(module)
+    _define_noted(module, parts > 1)
     c, (context, mask, hosts, frame, count, table) = module.define(
         f"void storedfrom_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
     with c.when(context.word(Word.COPIED).ne(0)), c.each_bit(mask) as lane:
         place = c.call("noted", "ptr", context, hosts.load("i64", lane))
         with c.when(place.ne(0)), c.loop(count.to("i64")) as i:
-            place.store(_source(frame, table, i, lane, parts), i)
+            place.store(_source(context, frame, table, i, lane, parts), i)
     c.ret()
 
 
@@ -137,7 +145,7 @@ def emit_elements_stored_from(module: Module, size: int, parts: int) -> None:
         with c.when(place.ne(0)):
             noted = every.at((place.convert("ptrtoint", "i64") - copied) << 2)
             word, held = place.load("i64", 0), [noted.load("i64", k) for k in range(_BYTES)]
-            current = word.eq(of_parts(held))
+            current = word.eq(IN_BYTES) | (word.ne(0) & word.eq(regular_of_parts(held)))
             new = [_part(frame, table, i * parts + k, lane, size // parts) for k in range(parts)]
             first = host & (_BYTES - 1)
             made = []
@@ -148,7 +156,8 @@ def emit_elements_stored_from(module: Module, size: int, parts: int) -> None:
                     byte = first.eq(k - n).select(source, byte)
                 noted.store(byte, k)
                 made.append(byte)
-            place.store(of_parts(made), 0)
+            regular, known = regular_of_parts(made), ~reduce(and_, [byte.eq(0) for byte in made])
+            place.store(regular.ne(0).select(regular, known.select(IN_BYTES, c.const("i64", 0))), 0)
     c.ret()
 
 
@@ -157,7 +166,7 @@ def emit_rows_stored_from(module: Module, parts: int) -> None:
 
     ``hosts`` has the rows, eight for each register; a lane has a word of one of them.
     """
-    _define_noted(module)
+    _define_noted(module, parts > 1)
     c, (context, mask, hosts, frame, count, table) = module.define(
         f"void rowsstoredfrom_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
@@ -165,7 +174,7 @@ def emit_rows_stored_from(module: Module, parts: int) -> None:
         host = hosts.load("i64", i * 8 + (lane >> 2)) + ((lane & 3) << 2)
         place = c.call("noted", "ptr", context, host)
         with c.when(place.ne(0)):
-            place.store(_source(frame, table, i, lane, parts), 0)
+            place.store(_source(context, frame, table, i, lane, parts), 0)
     c.ret()
 
 
@@ -174,7 +183,7 @@ def emit_columns_stored_from(module: Module, parts: int) -> None:
 
     A lane has two elements of a column in a register; those of a word are the upper or the lower halves of registers of two lanes.
     """
-    _define_noted(module)
+    _define_noted(module, listed=True)
     c, (context, mask, hosts, frame, count, table) = module.define(
         f"void columnsstoredfrom_{parts}(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
@@ -183,8 +192,8 @@ def emit_columns_stored_from(module: Module, parts: int) -> None:
         place = c.call("noted", "ptr", context, hosts.load("i64", i * 8 + row) + (word << 2))
         with c.when(place.ne(0)):
             first = (word << 3) + (row >> 1)
-            halves = [half_of(_source(frame, table, i, each, parts), row & 1) for each in (first, first + 4)]
-            place.store(of_parts(halves), 0)
+            halves = [half_of(_source(context, frame, table, i, each, parts), row & 1) for each in (first, first + 4)]
+            place.store(of_parts(context, halves), 0)
     c.ret()
 
 
@@ -193,6 +202,8 @@ def emit_cells_stored_from(module: Module, parts: int, shape: str, pack: bool) -
 
     The address in tensor memory is as in `ptxlab.engine.support._tensor_memory.emit_tensor`. Halves in columns of their own are not known.
     """
+    if parts > 1:
+        define_listed(module)
     c, (context, mask, addresses, offset, split, frame, count, table) = module.define(
         f"void cellsstoredfrom_{parts}_{shape}{'_pack' if pack else ''}"
         "(ptr context, i32 mask, ptr addresses, i32 offset, i32 split, ptr frame, i32 count, ptr table)"
@@ -209,21 +220,34 @@ def emit_cells_stored_from(module: Module, parts: int, shape: str, pack: bool) -
             if "H" in layout.symbols:
                 at = at + layout.coefficients("H")(t, r) * split.to("i64")
             for part in range(1 + pack):
-                cells.store(c.const("i64", 0) if pack else _source(frame, table, r, t, parts), ((at + part) << 7) + lane)
+                cells.store(c.const("i64", 0) if pack else _source(context, frame, table, r, t, parts), ((at + part) << 7) + lane)
     c.ret()
 
 
-def _held(context: Value, place: Value, number: Value | int) -> Value:
+def _suffix(in_bytes: bool) -> str:
+    return "_bytes" if in_bytes else ""
+
+
+def _held(context: Value, place: Value, number: Value | int, in_bytes: bool) -> Value:
     """What is noted of a word behind a place; 0 without a place."""
     known = place.ne(0)
-    return known.select(known.select(place, context).load("i64", number), 0)
+    source = known.select(known.select(place, context).load("i64", number), 0)
+    if not in_bytes:
+        return source
+    c = context.function
+    found = c.variable("i64", source)
+    with c.when(source.eq(IN_BYTES)):
+        word = place.convert("ptrtoint", "i64") - context.word(Word.COPIED) + c.const("i64", 8) * number
+        every = context.pointer(Word.COPIED_BYTES).at(word << 2)
+        found.set(c.call("listed", "i64", context, *[every.load("i64", k) for k in range(_BYTES)]))
+    return found.get()
 
 
-def _source(frame: Value, table: Value, number: Value, lane: Value, parts: int) -> Value:
+def _source(context: Value, frame: Value, table: Value, number: Value, lane: Value, parts: int) -> Value:
     """From where a lane has loaded the word that a number of the table stands for."""
     if parts == 1:
         return _noted_part(frame, table, number, lane)
-    return of_parts([_part(frame, table, number * parts + i, lane, _BYTES // parts) for i in range(parts)])
+    return of_parts(context, [_part(frame, table, number * parts + i, lane, _BYTES // parts) for i in range(parts)])
 
 
 def _part(frame: Value, table: Value, number: Value, lane: Value, size: int) -> Value:
@@ -240,8 +264,13 @@ def _noted_part(frame: Value, table: Value, number: Value, lane: Value) -> Value
     return known.select(address.ugt(NO_SOURCE).select(address + added, address), 0)
 
 
-def _define_noted(module: Module) -> None:
-    """Define ``noted``: where the source of a word is noted that is at a host address; 0 outside the shared memories of the cluster."""
+def _define_noted(module: Module, listed: bool = False) -> None:
+    """Define ``noted``: where the source of a word is noted that is at a host address; 0 outside the shared memories of the cluster.
+
+    Define ``listed``, too, if it is needed.
+    """
+    if listed:
+        define_listed(module)
     c, (context, host) = module.define("ptr noted(ptr context, i64 host)")
     copied, size = context.pointer(Word.COPIED), context.word(Word.SHARED_SIZE)
     inside = host - context.word(Word.SHARED)

@@ -86,10 +86,10 @@ _EMIT: dict[str, Emit] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), lambda module, name, rest: emit_matrix(module, name)),
     **dict.fromkeys(("copy", "drain"), lambda module, name, rest: emit_copies(module, rest[-1] if rest else "")),
     "loadedfrom": lambda module, name, rest: emit_loaded_from(module, rest[0]),
-    "elementsloaded": lambda module, name, rest: emit_elements_loaded(module, int(rest[0])),
-    "wordsloaded": lambda module, name, rest: emit_words_loaded(module),
-    "rowsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=False),
-    "columnsloaded": lambda module, name, rest: emit_matrix_loaded(module, transposed=True),
+    "elementsloaded": lambda module, name, rest: emit_elements_loaded(module, int(rest[0]), _in_bytes(rest)),
+    "wordsloaded": lambda module, name, rest: emit_words_loaded(module, _in_bytes(rest)),
+    "rowsloaded": lambda module, name, rest: emit_matrix_loaded(module, False, _in_bytes(rest)),
+    "columnsloaded": lambda module, name, rest: emit_matrix_loaded(module, True, _in_bytes(rest)),
     "cellsstoredfrom": lambda module, name, rest: emit_cells_stored_from(module, int(rest[0]), rest[1], pack=rest[-1] == "pack"),
     "storedfrom": lambda module, name, rest: emit_stored_from(module, int(rest[0])),
     "elementsstoredfrom": lambda module, name, rest: emit_elements_stored_from(module, *map(int, rest)),
@@ -108,6 +108,10 @@ _EMIT: dict[str, Emit] = {
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""
+
+
+def _in_bytes(rest: list[str]) -> bool:
+    return rest[-1:] == ["bytes"]
 
 
 def _emit_dispatch(module: Module) -> None:

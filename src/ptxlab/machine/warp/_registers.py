@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, word_source
+from ptxlab.engine.context import Word
+from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
+from ptxlab.engine.word_sources import NO_SOURCE, word_source
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
 
 if TYPE_CHECKING:
@@ -203,7 +205,9 @@ class Registers:
         """From where a lane has loaded the words that the instruction stores; see `ptxlab.isa.WarpContext`."""
         loaded = self.launch.program.loaded
         words = loaded.stores.get(self.op.index, ())
-        return np.array([0 if word is None else word_source(self._sources(loaded.noted(word), lane)) for word in words], np.uint64)
+        listed = ListedWords.at(int(self.frame.words[Word.LISTED_WORDS]))
+        source = word_source if listed is None else listed.source_of
+        return np.array([0 if word is None else source(self._sources(loaded.noted(word), lane)) for word in words], np.uint64)
 
     def _sources(self, parts: Sequence[NotedPart], lane: int) -> list[int]:
         found = [(self._arrays[3].item((part.row >> 3) + lane), part.added) for part in parts]

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE, byte_source
+from ptxlab.check.operands._joined_words import elements_of_bytes
+from ptxlab.engine.word_sources import NO_SOURCE, byte_source
 from ptxlab.machine.memory.elements import ArrayPlace
+
+if TYPE_CHECKING:
+    from ptxlab.engine.listed_words import ListedWords
 
 __all__ = ["Apart", "RegisterImage", "element_addresses", "image_of_elements", "order_of_registers", "stands_as_loaded"]
 
@@ -117,18 +122,18 @@ class RegisterImage:
         return found[:, 0] if (found == found[:, :1]).all() else None
 
 
-def element_addresses(parts: Addresses, first: NDArray[np.intp], size: int, bits: int) -> Addresses:
-    """Where elements come from; of fewer than 8 bits those that share a byte count as one. 0 for one whose bytes are not neighbours.
+def element_addresses(parts: Addresses, first: NDArray[np.intp], size: int, bits: int, listed: ListedWords | None = None) -> Addresses:
+    """Where elements come from, as `elements_of_bytes` has them.
 
     ``parts`` is ``[line, part]``: from where the words come of which so many bytes are taken, from the byte ``first`` on.
     """
-    width = max(bits // _BYTE, 1)
     at = first[..., None] + np.arange(size)
-    sources = parts[..., None]
-    every = np.where(sources > NO_SOURCE, byte_source(sources, at), sources).reshape(len(parts), -1, width)
-    begins = every[..., :1]
-    together = (every == begins + np.where(begins > NO_SOURCE, np.arange(width), 0)).all(axis=-1)
-    return np.where(together, every[..., 0], 0)
+    if listed is not None and parts.min() < 0:
+        every = np.take_along_axis(listed.bytes_of(parts), at, axis=-1)
+    else:
+        sources = parts[..., None]
+        every = np.where(sources > NO_SOURCE, byte_source(sources, at), sources)
+    return elements_of_bytes(every.reshape(len(parts), -1), bits)
 
 
 def stands_as_loaded(elements: Addresses, bits: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers
 from ptxlab.check.operands.elements._sources import Matrix
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
+from ptxlab.isa.tiles import CHUNK
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import AccessError
 
 if TYPE_CHECKING:
+    from ptxlab.check.operands.elements.parts import SharedPart
     from ptxlab.isa.context import Cta
     from ptxlab.machine.launch.launch import Launch
 
@@ -28,17 +30,28 @@ _BLOCK = 8
 _HALF_BITS = 16
 _BYTE = 8
 _MATRIX_DIMENSIONS = 2
+_FARTHEST = 4096
+"""Bytes by which start addresses are tried."""
 
 Verified = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """A matrix that an instruction has taken, with its image; ``base`` is the address of its first element."""
+    """A matrix that an instruction has taken, with its image.
+
+    Attributes
+    ----------
+    base : the address of its first element
+    elsewhere : whether its steps are compared elsewhere
+    part : where it is in shared memory, if it is there
+    """
 
     matrix: Matrix
     image: RegisterImage
     base: int
+    elsewhere: bool = False
+    part: SharedPart | None = None
 
     def moved(self, before: Taken) -> tuple[bool, int] | None:
         """Whether it is in other rows than one before, and by how many k further on; None if it is not known."""
@@ -51,6 +64,30 @@ class Taken:
         steps, rest = divmod(int(distance[self.image.k_dimension]), self.image.step)
         moved = steps * self.image.per_unit * self.matrix.stored
         return None if rest else (bool(np.delete(distance, self.image.k_dimension).any()), moved)
+
+    def step_from(self, before: Taken) -> int | None:
+        """By how many bytes its start address must advance from one before, so that the next k follow; None if it is not known."""
+        if self.part is None or before.part is None:
+            return None
+        operand, first = self.part.operand, before.part.operand.descriptor
+        for step in range(CHUNK, _FARTHEST + CHUNK, CHUNK):
+            found = self._at(operand.chunks_of(replace(first, start=first.start + step), operand.major))
+            if found is not None and found.moved(before) == (False, self.reach):
+                return step
+        return None
+
+    def _at(self, chunks: NDArray[np.intp]) -> Taken | None:
+        """The same of other chunks of shared memory; None if it is not known, or has no image."""
+        assert self.part is not None
+        matrix = replace(self.matrix, places=self.matrix.places_of(chunks))
+        places = matrix.places.reshape(-1)
+        if places.max() >= len(self.part.sources):
+            return None
+        found = self.part.sources.take(places)
+        self.part.list_words(places, found)
+        elements = matrix.elements(matrix.parts(found))
+        image = image_of_elements(elements, self.image.array, self.image.per_unit) if (elements > NO_SOURCE).all() else None
+        return Taken(matrix, image, elements.item(0)) if isinstance(image, RegisterImage) else None
 
     def lowest(self) -> NDArray[np.int64] | None:
         """The index of the element of its first row with the lowest k, which need not be the first one; None if it is in no array."""
@@ -176,17 +213,22 @@ class ElementReporter:
             if rows:
                 wrong = not k and advances and before.has_next and len(now.image.array.shape) == _MATRIX_DIMENSIONS
             else:
-                wrong = (k != other[1] and advances and before.has_next) or (0 < abs(k) < reach and k == other[1] and now.image.in_order)
-            if wrong and now.matrix.where:
-                self._wrong_step(by, now, (rows, k), verified, cta)
+                again = 0 < abs(k) < reach and k == other[1] and (now.image.in_order or now.part is not None)
+                wrong = again or (k != other[1] and advances and before.has_next)
+            if wrong and not now.elsewhere:
+                self._wrong_step(by, before, now, (rows, k), verified, cta)
                 return
 
-    def _wrong_step(self, by: Executed, now: Taken, moved: tuple[bool, int], verified: Verified, cta: Cta) -> None:
+    def _wrong_step(self, by: Executed, before: Taken, now: Taken, moved: tuple[bool, int], verified: Verified, cta: Cta) -> None:
         name = now.matrix.name
         if self._reporter.has(by.op.index, name, "step") or not verified():
             return
         self._reporter.first(by.op.index, name, "step")
         rows, k = moved
+        if before.part is not None and now.part is not None:
+            operands, wanted = (before.part.operand, now.part.operand), now.step_from(before)
+            self._reporter.wrong_step(by, *operands, (int(rows), k, now.reach), wanted, None, (), cta)
+            return
         what = f"the rows of {name} move, and its k does not" if rows else f"k of {name} moves by {k}"
         how = "loaded" if now.matrix.loads is not None else "taken"
         fix = f"advance the address from which {name} is {how} by {now.reach} elements of k from instruction to instruction"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._joined_words import are_joined
 from ptxlab.check.operands._word_check import differs_function
 from ptxlab.check.operands.elements._images import Addresses, element_addresses
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
 from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
+    from ptxlab.engine.listed_words import ListedWords
     from ptxlab.engine.program import LoadedValues, LoadedWord
     from ptxlab.isa.operands import Op
 
@@ -45,6 +47,7 @@ class Matrix:
     added : what is added to the addresses there
     first : the byte of the word there with which the part begins
     size : bytes of a part
+    listed : the words whose bytes come from any places, if there are some
     loads : the load that has brought each part, ``[line, part]``; None for a matrix that is not in registers
     where : what findings add to the title
     """
@@ -61,6 +64,7 @@ class Matrix:
     loads: NDArray[np.intp] | None = None
     where: str = ""
     narrow: int = 0
+    listed: ListedWords | None = None
 
     @property
     def unit_bits(self) -> int:
@@ -90,8 +94,7 @@ class Matrix:
     def in_shared_memory(cls, operand: MatrixOperand) -> Matrix:
         """A matrix in shared memory."""
         narrow = _narrow(operand.element, operand.container)
-        words = words_of_slot(narrow) if narrow else CHUNK // _WORD
-        places = (operand.chunks[..., None] * (CHUNK // _WORD) + np.arange(words)).reshape(len(operand.chunks), -1)
+        places = _places(operand.chunks, narrow)
         turned = operand.major == "mn"
         none, bits = np.zeros_like(places), operand.container
         return cls(operand.name, operand.element, bits, operand.stored, places, none, none, turned=turned, narrow=narrow)
@@ -104,6 +107,10 @@ class Matrix:
         narrow, none = _narrow(found.element, found.bits), np.zeros_like(places)
         return cls("A", found.element, found.bits, found.stored, places, none, none, where=" in tensor memory", narrow=narrow)
 
+    def places_of(self, chunks: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The places of the words of other chunks of shared memory."""
+        return _places(chunks, self.narrow)
+
     def parts(self, found: NDArray[np.int64]) -> Addresses:
         """Where the parts of words come from, ``[line, part]``; ``found`` is what stands at the places."""
         return np.where(found > NO_SOURCE, found + self.added.reshape(-1), found).reshape(self.places.shape)
@@ -112,7 +119,7 @@ class Matrix:
         """Where the elements come from, ``[row, k]``; where several neighbours count as one, ``[row, unit]``."""
         found = self._slots(parts)
         if found is None:
-            found = element_addresses(parts, self.first, self.size, self.bits)
+            found = element_addresses(parts, self.first, self.size, self.bits, self.listed)
         return found.T if self.turned else found
 
     def per_unit(self, parts: Addresses) -> int:
@@ -140,6 +147,12 @@ class Matrix:
             shifted = codes.reshape(rows, units, -1).astype(np.uint32) << np.arange(0, _BYTE, self.bits, dtype=np.uint32)
             codes = shifted.sum(axis=-1).astype(np.uint8)
         return np.ascontiguousarray(codes).reshape(rows, units, 1).view(np.uint8)
+
+
+def _places(chunks: NDArray[np.intp], narrow: int) -> NDArray[np.intp]:
+    """The places of the words of chunks that hold elements, ``[line, word]``."""
+    words = words_of_slot(narrow) if narrow else CHUNK // _WORD
+    return (chunks[..., None] * (CHUNK // _WORD) + np.arange(words)).reshape(len(chunks), -1)
 
 
 def _narrow(element: str, container: int) -> int:
@@ -186,11 +199,18 @@ class Sources:
     """
 
     __slots__ = (
-        "_begins", "_cuts", "_found", "_lower", "_parts", "_starts", "_steps", "_upper",
+        "_begins", "_cuts", "_found", "_listed", "_lower", "_parts", "_starts", "_steps", "_upper",
         "attempts", "bases", "judged", "matrices", "repeated",
     )  # fmt: skip
 
-    def __init__(self, op: Op, matrices: Sequence[RegisterMatrix], memory: Sequence[SharedPart | TensorPart], loaded: LoadedValues) -> None:
+    def __init__(
+        self,
+        op: Op,
+        matrices: Sequence[RegisterMatrix],
+        memory: Sequence[SharedPart | TensorPart],
+        loaded: LoadedValues,
+        listed: ListedWords | None,
+    ) -> None:
         noted = loaded.matrices.get(op.index, {})
         held = [m for m in matrices if all(noted.get(m.operand, (None,)))]
         found = [Matrix.in_registers(m, [word for word in noted[m.operand] if word is not None], loaded) for m in held]
@@ -200,7 +220,8 @@ class Sources:
         for part in memory:
             found.append(Matrix.in_tensor_memory(part) if isinstance(part, TensorPart) else Matrix.in_shared_memory(part.operand))
             places.append(found[-1].places.reshape(-1))
-        self.matrices = found
+        self.matrices = [replace(matrix, listed=listed) for matrix in found] if listed is not None else found
+        self._listed = listed
         self._found = np.empty(sum(map(len, places)), np.int64)
         ends = np.cumsum([len(each) for each in places])
         self._parts = [(each, self._found[end - len(each) : end]) for each, end in zip(places, ends.tolist(), strict=True)]
@@ -235,6 +256,10 @@ class Sources:
         if memory:
             for (places, out), part in zip(self._parts[-len(memory) :], memory, strict=True):
                 part.sources.take(places, out=out, mode="clip")
+                if self._listed is not None and isinstance(part, SharedPart):
+                    part.list_words(places, out)
+        if self._listed is not None and self._found.size and self._found.min() < 0:
+            return self._of_listed(self._listed)
         item = self._found.item
         self.bases = tuple([item(start) + first for start, first in self._begins])
         np.subtract(self._upper, self._lower, out=self._steps)
@@ -245,6 +270,27 @@ class Sources:
         if min(self.bases) > NO_SOURCE + _MOST_ADDED:
             return steps
         return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
+
+    def _of_listed(self, listed: ListedWords) -> Any:
+        """The same if the bytes of some words come from any places."""
+        every = listed.bytes_of(self._found)
+        self.bases = tuple([every.item(start, 0) + first for start, first in self._begins])
+        ends = [*self._starts[1:-1], len(every)]
+        starts = [start for start, _ in self._begins]
+        for start, end in zip(starts, ends, strict=True):
+            own = every[start:end]
+            base = own.item(0)
+            np.subtract(own, base, out=own, where=own > NO_SOURCE)
+        return "bytes", every.tobytes(), min(self.bases, default=0) > NO_SOURCE + _MOST_ADDED
+
+    def parts_of(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[SharedPart | None, ...]:
+        """For each matrix the part of shared memory in which it is, if it is there."""
+        others = (None,) * (len(self.matrices) - len(memory))
+        return (*others, *[part if isinstance(part, SharedPart) else None for part in memory])
+
+    def are_joined(self, number: int) -> bool:
+        """Whether threads have put words of a matrix together, so that they have no image as words."""
+        return self._listed is not None and are_joined(self._found[self._starts[number] : self._starts[number + 1]])
 
     def parts(self) -> list[Addresses]:
         """Where the parts of the words of each matrix come from."""

@@ -11,14 +11,16 @@ from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterIma
 from ptxlab.check.operands.elements._report import ElementReporter, Taken
 from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
-from ptxlab.engine.context import NO_SOURCE, address_in
+from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.effects import Asynchronous, Pipe
-from ptxlab.isa.tiles import Product
+from ptxlab.isa.tiles import MatrixProduct, Product
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
-    from ptxlab.isa.context import Cta
+    from ptxlab.check.operands._word_check import Words
+    from ptxlab.engine.listed_words import ListedWords
+    from ptxlab.isa.context import AsyncOperation, Cta
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
 
@@ -46,7 +48,8 @@ class _Judged:
 class ElementCheck:
     """One for each launch."""
 
-    def __init__(self, launch: Launch, reporter: Reporter) -> None:
+    def __init__(self, launch: Launch, reporter: Reporter, listed: ListedWords | None) -> None:
+        self._listed = listed
         self._loaded = launch.program.loaded
         asynchronous = {op.index: op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)}
         self.follows_tiles = (
@@ -58,7 +61,7 @@ class ElementCheck:
         self._reporter = reporter
         self._element_reporter = ElementReporter(launch, reporter)
         self._sources: dict[Any, Sources] = {}
-        self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...]]]] = {}
+        self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...], tuple[SharedPart | None, ...]]]] = {}
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
         self._images: BoundedCache[Any, RegisterImage] = BoundedCache(1024)
         """By matrix, and by where its words come from, less where the first one does: unrolled instructions share images."""
@@ -71,6 +74,14 @@ class ElementCheck:
     def takes(self, op: Op) -> bool:
         """Whether a matrix of an instruction is in registers that hold what has been loaded."""
         return op.index in self._loaded.matrices
+
+    def multiplied_joined(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Cta) -> None:
+        """Compare A and B in shared memory, of which threads have put words together."""
+        operands = product.operands
+        if operation.details is None or product.tensor_a is not None or self.takes(operation.op) or len(operands) != _PAIR:
+            return
+        if any(words.are_joined(operand) for operand in operands) and not any(operand.overlaps for operand in operands):
+            self.multiplied(operation, operation.details(), cta, *[SharedPart.of(operand, words) for operand in operands])
 
     def multiplied(
         self,
@@ -86,7 +97,7 @@ class ElementCheck:
         key = (by.op.index, *[part.key for part in memory]) if memory else by.op.index
         sources = self._sources.get(key)
         if sources is None:
-            sources = self._sources[key] = Sources(by.op, product.in_registers(), memory, self._loaded)
+            sources = self._sources[key] = Sources(by.op, product.in_registers(), memory, self._loaded, self._listed)
         if not sources.matrices:
             return
         others = self._last.get(id(cta))
@@ -110,16 +121,19 @@ class ElementCheck:
         if not judged.both:
             return
         bases = sources.bases
-        others[product.result] = judged, bases
+        others[product.result] = judged, bases, sources.parts_of(memory)
         if before is not None:
-            last, begins = before
+            last, begins, parts = before
             step = last, judged, bases[0] - begins[0], bases[1] - begins[1]
             if step not in self._steps:
                 self._steps.add(step)
-                pairs = zip(last.images, judged.images, sources.matrices, begins, bases, strict=True)
+                # Words in shared memory that are not joined are compared as words.
+                elsewhere = [not matrix.where and not sources.are_joined(i) for i, matrix in enumerate(sources.matrices)]
+                own = sources.parts_of(memory)
+                pairs = zip(last.images, judged.images, sources.matrices, begins, bases, elsewhere, parts, own, strict=True)
                 taken = [
-                    (Taken(matrix, one, address_in(base)), Taken(matrix, image, address_in(now)))
-                    for one, image, matrix, base, now in pairs
+                    (Taken(matrix, one, address_in(base), part=last_part), Taken(matrix, image, address_in(now), elsewhere, part))
+                    for one, image, matrix, base, now, elsewhere, last_part, part in pairs
                     if one is not None and image is not None
                 ]
                 self._element_reporter.step(by, taken, self._verify(product, sources, memory, cta), cta)
@@ -146,6 +160,8 @@ class ElementCheck:
         first = parts.item(0)
         taken = matrix.turned, matrix.size, matrix.first.tobytes()
         key = matrix.name, matrix.where, matrix.element, *taken, parts.shape, first - address_in(first), (parts - first).tobytes()
+        if matrix.listed is not None and parts.min() < 0:
+            return self._new_image(by, matrix, parts, verified, cta)
         known = self._images.get(key) if first > NO_SOURCE else None
         if known is None or not known.array.holds(address_in(first)):
             known = self._new_image(by, matrix, parts, verified, cta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ptxlab.isa.tiles import MatrixOperand, TensorMatrix
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.check.operands._word_check import Words
     from ptxlab.isa.context import Cta
 
 __all__ = ["LANES", "SharedPart", "TensorPart"]
@@ -28,18 +30,25 @@ class SharedPart:
     ----------
     sources : of each word of the shared memory from where it comes
     prepared : asks whether the array may have been arranged for the descriptor
+    list_words : lists the words at some places, in a copy of their sources, of which the sources of bytes are noted
     key, address : equal for the same places, and where the sources are
     """
 
     operand: MatrixOperand
     sources: NDArray[np.int64]
     prepared: Callable[[], bool]
+    list_words: Callable[[NDArray[np.intp], NDArray[np.int64]], None]
     key: Hashable = field(init=False)
     address: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.operand)
         object.__setattr__(self, "address", address_of(self.sources))
+
+    @classmethod
+    def of(cls, operand: MatrixOperand, words: Words) -> SharedPart:
+        """An operand, with what is noted of the shared memory of its CTA."""
+        return cls(operand, words.addresses, partial(words.are_prepared, operand), words.list_words)
 
     def codes(self, cta: Cta) -> NDArray[Any]:
         """The elements."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import NO_SOURCE
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.formats import pack, unpack
 from ptxlab.layout import decompression
 from ptxlab.tables import DECOMPRESSIONS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from ptxlab.engine.context import LOADED_BYTE_SHIFT
 from ptxlab.engine.lowering.loaded._noted_registers import NotedRegisters
 from ptxlab.engine.lowering.loaded._registers import LoadedRegisters
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import SOURCE_ROW, LoadedValues, LoadedWord, MovedNote, MovedResult, NotedPart, Program
+from ptxlab.engine.word_sources import LOADED_BYTE_SHIFT
 from ptxlab.isa.native_ops import LaneAccess, Native, TensorAccess
 from ptxlab.isa.operands import Op, Reg, Resolved
 

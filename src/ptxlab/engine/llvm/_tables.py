@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from ptxlab.native import host
 from ptxlab.native.builder import Value, element_of, lanes_of, vector
 
-__all__ = ["high_halves", "joined", "looked_up", "looked_up_halves", "low_halves", "with_halves"]
+__all__ = ["high_halves", "joined", "looked_up", "looked_up_halves", "low_halves", "with_halves", "with_low_half"]
 
 
 def joined(low: Value, high: Value) -> Value:
@@ -48,6 +48,12 @@ def with_halves(low: Value, high: Value) -> Value:
     words = vector("i32", lanes_of(low.type) // 2)
     low, high = low.cast(words), high.cast(words)
     return joined(_alternating(low, high.operation("shl", 16)).cast(words), _alternating(low.operation("lshr", 16), high).cast(words))
+
+
+def with_low_half(low: Value) -> Value:
+    """I32 with this low half; the high half is that of another one."""
+    words = low.cast(vector("i32", lanes_of(low.type) // 2))
+    return joined(words, words.operation("lshr", 16))
 
 
 def _two(a: Value) -> tuple[Value, Value]:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, looked_up_halves, low_halves, with_halves
+from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, looked_up_halves, low_halves, with_halves, with_low_half
 from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
 from ptxlab.native import host
 from ptxlab.native.builder import Constant, Function, Module, Value
@@ -251,7 +251,8 @@ class LlvmVocabulary:
             return self.call(_f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
-    low_half, high_half, with_halves = staticmethod(low_halves), staticmethod(high_halves), staticmethod(with_halves)
+    low_half, high_half = staticmethod(low_halves), staticmethod(high_halves)
+    with_halves, with_low_half = staticmethod(with_halves), staticmethod(with_low_half)
     table, table_halves = staticmethod(looked_up), staticmethod(looked_up_halves)
 
     def rarely(

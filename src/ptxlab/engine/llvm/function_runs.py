@@ -72,7 +72,10 @@ def emit_for_run(module: Module, name: str, opcode: str, lanes: int) -> None:
             with code.when(code["mask"].eq(-1)) as otherwise:
                 target.store(result, align=64)
                 otherwise()
-                target.store(running.select(result, target.load(vector(0), align=64)), align=64)
+                # By bits: of a selection LLVM makes a store with a mask, which is slow on Zen 3.
+                bits = x.vectors[f"i{type_bits(types[0])}"]
+                old = target.load(bits, align=64)
+                target.store(old ^ ((old ^ result.cast(bits)) & running.sext(bits)), align=64)
 
 
 class _InPlace(LlvmVocabulary):

@@ -33,6 +33,15 @@ EQUAL = {
     "other widths": "cvt.u64.u32 %y{to}, %x{a};",
     "functions of two vectors": "ex2.approx.ftz.f32 %e{to}, %e{a};",
     "a function": "div.full.f32 %e{to}, %e{a}, %e{b};",
+    "a function with rare operands": "rcp.approx.f32 %x{to}, %x{a};",
+    "a function with more rare operands": "sqrt.approx.f32 %x{to}, %x{a};",
+    "a function of what it gave": "rcp.approx.ftz.f32 %x{a}, %x{before};",
+    "a function around another": "ex2.approx.f32 %e{to}, %e{a};",
+    "a function of f64": "rcp.approx.ftz.f64 %y{to}, %y{a};",
+    "a function of f16": "tanh.approx.f16 %z{to}, %z{a};",
+    "a function of pairs": "ex2.approx.f16x2 %x{to}, %x{a};",
+    "a function of a negated operand": "rcp.approx.f32 %e{to}, -%e{a};",
+    "a function of a constant": "div.full.f32 %e{to}, 0f3F800000, %e{b};",
     "a special register": "add.u32 %x{to}, %x{a}, %laneid;",
 }
 
@@ -86,6 +95,14 @@ def test_the_code_of_equal_ops_is_written_once() -> None:
     equal, least = EQUAL["other registers"], repeated_ops._LEAST
     assert [code(made(equal, count)).count(" xor <") for count in (least - 1, least, 4 * least)] == [least - 1, 1, 1]
     assert code(made(f"{equal} and.b32 %x{{to}}, %x{{to}}, %x{{b}};")).count(" xor <") == COUNT
+
+
+def test_functions_have_a_loop_of_their_own() -> None:
+    """One call for a run of an approximate instruction, if all its operands are registers."""
+    for name, statement in EQUAL.items():
+        if "function" in name:
+            whole = " -%" not in statement and "0f" not in statement
+            assert code(made(statement)).count("call void @run_") == whole, name
 
 
 def test_ops_with_guards_are_no_run() -> None:

@@ -97,7 +97,11 @@ def integer_bodies() -> dict[str, Body]:
 
         return x.rarely(some, rare, lambda x, a: x.not_(a), a, a)
 
+    def moved(x: Any, a: Any) -> Any:
+        return x.shl(x.with_low_half(x.mul(x.high_half(a), x.low_half(a))), x.const(16, "i32"))
+
     made["halves"] = Body(exchanged, ("u32",), ("u32",))
+    made["a low half"] = Body(moved, ("u32",), ("u32",))
     made["rarely"] = Body(rarely, ("pred", "u32", "u32"), ("u32",))
     made["rarely, by halves"] = Body(rarely_by_halves, ("u32",), ("u32",))
     return made

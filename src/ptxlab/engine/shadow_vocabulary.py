@@ -329,6 +329,10 @@ class ShadowVocabulary(UndefinedFloats):
         undefined = None if self._union(low, high) is None else self.x.with_halves(self.mask(low), self.mask(high))
         return Shadowed(self.x.with_halves(low.value, high.value), undefined)
 
+    def with_low_half(self, low: Shadowed) -> Shadowed:
+        undefined = None if low.undefined is None else self.x.with_low_half(low.undefined)
+        return Shadowed(self.x.with_low_half(low.value), undefined)
+
     def table(self, a: Shadowed, first: int, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
         selecting = self._selecting(a, first, table)
         low, high = self.x.table(a.value, first, table)

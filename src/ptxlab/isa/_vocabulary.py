@@ -150,6 +150,9 @@ class Vocabulary(Protocol):
     def with_halves(self, low: Value, high: Value) -> Value:
         """The i32 with these halves."""
 
+    def with_low_half(self, low: Value) -> Value:
+        """An i32 with this low half; the high half has no meaning."""
+
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         """Look up a constant table: the low and the high word of the 64-bit entry that the bits of an i32 from ``first`` on select.
 

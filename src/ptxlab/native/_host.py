@@ -14,8 +14,8 @@ AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 class Host:
     """Name and features as LLVM states them, the widest vector in bits, and what it has.
 
-    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two and of four products of bytes, tables in
-    registers that take less time than a gather from memory.
+    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two and of four products of bytes, and with how
+    many instructions that select 32 halves from registers a look-up of 32 entries takes no longer than with gathers from memory.
     """
 
     cpu: str
@@ -26,7 +26,7 @@ class Host:
     has_dot: bool
     has_pair_byte_dot: bool
     has_byte_dot: bool
-    has_register_tables: bool
+    table_permutations: int
 
 
 @cache
@@ -55,5 +55,5 @@ def host() -> Host:
         bool(features.get("sse2")),
         bool(features.get("ssse3")),
         bool(features.get("avx512vnni") and features.get("avx512vl")),
-        bits == 512 and name.startswith("znver"),
+        0 if bits < 512 else 8 if name.startswith("znver") else 4,
     )

@@ -1,18 +1,17 @@
 """Constant tables, and the halves of i32 as vectors of i16, in instructions that this processor is fast at.
 
-The i16 of two registers of i32 stand in one register, in the order of the instructions that pack and unpack registers: of 128 bits of the
-first register, of 128 bits of the second, and so on. What works lane by lane need not know the order.
+The i16 of two registers of i32 stand in one register, by turns one of the first and one of the second: a shift and a choice of halves move
+them. What works lane by lane need not know the order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 from ptxlab.native import host
 from ptxlab.native.builder import Value, element_of, lanes_of, vector
 
-__all__ = ["high_halves", "joined", "looked_up", "looked_up_halves", "low_halves", "with_halves"]
+__all__ = ["high_halves", "joined", "looked_up", "looked_up_halves", "low_halves", "with_halves", "with_low_half"]
 
 
 def joined(low: Value, high: Value) -> Value:
@@ -32,37 +31,42 @@ def _shuffled(type: str, lanes: Iterable[int], *vectors: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ halves
 
 
-@cache
-def _order(lanes: int, register: int) -> tuple[int, ...]:
-    """The lanes of i32 in the order of their halves; ``register`` is how many of them a register holds."""
-    register = min(register, lanes // 2)
-    fours = [first + of for pair in range(0, lanes, 2 * register) for first in range(pair, pair + register, 4) for of in (0, register)]
-    return tuple(four + lane for four in fours for lane in range(4))
-
-
-def _halves(a: Value, high: int) -> Value:
-    lanes = lanes_of(a.type)
-    words = a.cast(vector("i16", 2 * lanes))
-    return _shuffled(vector("i16", lanes), [2 * lane + high for lane in _order(lanes, host().vector_bits // 32)], words)
-
-
 def low_halves(a: Value) -> Value:
     """The low halves of i32."""
-    return _halves(a, 0)
+    first, second = _two(a)
+    return _alternating(first, second.operation("shl", 16))
 
 
 def high_halves(a: Value) -> Value:
     """The high halves of i32."""
-    return _halves(a, 1)
+    first, second = _two(a)
+    return _alternating(first.operation("lshr", 16), second)
 
 
 def with_halves(low: Value, high: Value) -> Value:
     """The i32 with these halves."""
-    lanes = lanes_of(low.type)
-    order = _order(lanes, host().vector_bits // 32)
-    places = sorted(range(lanes), key=order.__getitem__)
-    words = _shuffled(vector("i16", 2 * lanes), [at for place in places for at in (place, lanes + place)], low, high)
-    return words.cast(vector("i32", lanes))
+    words = vector("i32", lanes_of(low.type) // 2)
+    low, high = low.cast(words), high.cast(words)
+    return joined(_alternating(low, high.operation("shl", 16)).cast(words), _alternating(low.operation("lshr", 16), high).cast(words))
+
+
+def with_low_half(low: Value) -> Value:
+    """I32 with this low half; the high half is that of another one."""
+    words = low.cast(vector("i32", lanes_of(low.type) // 2))
+    return joined(words, words.operation("lshr", 16))
+
+
+def _two(a: Value) -> tuple[Value, Value]:
+    """The lanes of the first half of a vector, and those of the second."""
+    lanes = lanes_of(a.type) // 2
+    return a.part(0, lanes), a.part(lanes, lanes)
+
+
+def _alternating(even: Value, odd: Value) -> Value:
+    """The low halves of i32 of one vector, and in the places between them the high halves of another: one instruction."""
+    lanes = 2 * lanes_of(even.type)
+    words = [each.cast(vector("i16", lanes)) for each in (even, odd)]
+    return _shuffled(words[0].type, [lane + lanes * (lane % 2) for lane in range(lanes)], *words)
 
 
 # ------------------------------------------------------------------------------------------------ tables
@@ -70,7 +74,7 @@ def with_halves(low: Value, high: Value) -> Value:
 
 def looked_up(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
     """The low and the high words of the 64-bit entries that the bits of i32 from ``first`` on select."""
-    lanes, in_registers = lanes_of(a.type), _in_registers(table)
+    lanes, in_registers = lanes_of(a.type), _in_registers(table, 4)
     if lanes > (32 if in_registers else 16):
         halves = (looked_up(a.part(at, lanes // 2), first, table) for at in (0, lanes // 2))
         low, high = (joined(*each) for each in zip(*halves, strict=True))
@@ -86,15 +90,16 @@ def looked_up(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Valu
 
 def looked_up_halves(a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
     """The low and the high halves of the 32-bit entries that the bits of i32 from ``first`` on select."""
-    if lanes_of(a.type) == 32 and _in_registers(table):
+    if lanes_of(a.type) == 32 and _in_registers(table, 2):
         low, high = _permuted(a, first, table, 2)
         return low, high
     whole, _ = looked_up(a, first, table)
     return low_halves(whole), high_halves(whole)
 
 
-def _in_registers(table: tuple[int, ...]) -> bool:
-    return host().has_register_tables and len(table) in (64, 128)
+def _in_registers(table: tuple[int, ...], parts: int) -> bool:
+    """Whether so many halves of each entry are looked up in registers: an instruction selects from 64."""
+    return len(table) in (64, 128) and parts * len(table) // 64 <= host().table_permutations
 
 
 def _index(a: Value, first: int, table: tuple[int, ...]) -> Value:

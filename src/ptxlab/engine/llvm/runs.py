@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ptxlab.engine.llvm._pieces import needed_by, pieces
+from ptxlab.engine.llvm.function_runs import call_for_run
 from ptxlab.engine.llvm.segment import Segment
 from ptxlab.engine.lowering.repeated_ops import distinct_registers, repeated_runs
 from ptxlab.engine.program import Program
@@ -52,6 +53,8 @@ def _has_rows(program: Program, ops: list[Op]) -> bool:
 def _emit_repeated(code: Function, program: Program, width: int, context: Value, frame: Value, ops: list[Op]) -> None:
     """Emit a run of equal ops: the code of the first one, which takes the rows of its registers from tables."""
     first, lanes = ops[0], 2 * width
+    if call_for_run(code, program, context, frame, ops, lanes):
+        return
     columns = list(zip(*map(distinct_registers, ops), strict=True))
     with code.loop(32 // lanes, entered=True) as index, code.loop(len(ops), entered=True) as number:
         segment = Segment(code, program, lanes, context, frame, index)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, looked_up_halves, low_halves, with_halves
+from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, looked_up_halves, low_halves, with_halves, with_low_half
 from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
 from ptxlab.native import host
 from ptxlab.native.builder import Constant, Function, Module, Value
@@ -20,7 +20,7 @@ from ptxlab.native.builder import Constant, Function, Module, Value
 __all__ = ["ELEMENTS", "LlvmVocabulary", "emit_shared"]
 
 T = TypeVar("T")
-
+Results = str | tuple[str, ...]
 
 ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128", "f32": "float", "f64": "double"}
 """LLVM's names of the element types."""
@@ -251,7 +251,8 @@ class LlvmVocabulary:
             return self.call(_f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
-    low_half, high_half, with_halves = staticmethod(low_halves), staticmethod(high_halves), staticmethod(with_halves)
+    low_half, high_half = staticmethod(low_halves), staticmethod(high_halves)
+    with_halves, with_low_half = staticmethod(with_halves), staticmethod(with_low_half)
     table, table_halves = staticmethod(looked_up), staticmethod(looked_up_halves)
 
     def rarely(
@@ -259,7 +260,7 @@ class LlvmVocabulary:
     ) -> Value:
         code, before = self.code, self.code.block
         with code.when(some(self, usual, *args).cast(f"i{self.width}").ne(0)):
-            chosen = self.select(rare(self, usual, *args), self.call(function, *args), usual)
+            chosen = self.select(rare(self, usual, *args), self._outlined(function, args, "noinline cold"), usual)
             inside = code.block
         return code.emit(f"phi {usual.type} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{inside} ]", usual.type)
 
@@ -272,6 +273,9 @@ class LlvmVocabulary:
 
     def call(self, function: Callable[..., T], *args: Value) -> T:
         """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types, or by itself."""
+        return self._outlined(function, args, "noinline")
+
+    def _outlined(self, function: Callable[..., T], args: tuple[Value, ...], attributes: str) -> T:
         module = self.code.module
         key = (self.width, function, *(a.type for a in args))
         if key not in module.outlined:
@@ -279,7 +283,7 @@ class LlvmVocabulary:
                 module.outlined[key] = self._declare(NAMES[function], module.helpers)
             else:
                 name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
-                module.outlined[key] = self._define(name, function, args)
+                module.outlined[key] = self._define(name, function, args, attributes)
         defined, types = module.outlined[key]
         made: Any = self.code.call(defined, types if isinstance(types, str) else f"{{{', '.join(types)}}}", *args)
         if not isinstance(types, str):
@@ -294,11 +298,11 @@ class LlvmVocabulary:
         self.code.module.declare(f"@{name}", f"declare {type} @{name}({', '.join([type] * function.operands)})")
         return name, type
 
-    def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
+    def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...], attributes: str) -> tuple[str, str | tuple[str, ...]]:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))
-        inner = Function(self.code.module, name, "", parameters, attributes=f"noinline {WIDE}", internal=True)
+        inner = Function(self.code.module, name, "", parameters, attributes=f"{attributes} {WIDE}", internal=True)
         value = body(LlvmVocabulary(inner, self.width), *inner.parameters)
-        types: str | tuple[str, ...]
+        types: Results
         if isinstance(value, tuple):
             types = tuple(v.type for v in value)
             inner.result = f"{{{', '.join(types)}}}"

@@ -251,6 +251,9 @@ class NumpyVocabulary:
     def with_halves(self, low: Value, high: Value) -> Value:
         return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
 
+    def with_low_half(self, low: Value) -> Value:
+        return low.astype(np.uint32)
+
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         found = np.array(table, np.uint64)[_entry(a, first, table)]
         return found.astype(np.uint32), (found >> np.uint64(32)).astype(np.uint32)

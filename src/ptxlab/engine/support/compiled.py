@@ -7,6 +7,7 @@ from functools import cache
 
 from ptxlab import native
 from ptxlab.engine.context import Word
+from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.llvm.vocabulary import emit_shared
 from ptxlab.engine.support._atomics import emit_atomic
@@ -70,11 +71,12 @@ def _ir(name: str, quick: bool = False) -> str:
     return module.text()
 
 
-_OPTIMISED = ("dispatch", "lanes")
+_OPTIMISED = ("dispatch", "lanes", "run")
 """What is optimised at once: the loop around all regions, and arithmetic in vector registers."""
 Emit = Callable[[Module, str, list[str]], None]
 _EMIT: dict[str, Emit] = {
     "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),
+    "run": lambda module, name, rest: emit_for_run(module, name, rest[0], int(rest[1])),
     "dispatch": lambda module, name, rest: _emit_dispatch(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),

@@ -72,10 +72,10 @@ def last_bits(coefficients: Rows, offset: int) -> LastBits:
     """The sum is ``(value << 14) + offset + slope * rest + 2 * curvature * square``; ``2**16`` is a result's last bit.
 
     The lowest bit of every rest is 0, so that half the sum is exact. Of that the low 16 bits are needed, which the low 16 of the slope and
-    the low three of the value decide. From the lowest bit on an entry has 16 bits of the slope, three of the value and 13 of the curvature.
+    the low three of the value decide. From the lowest bit on an entry has 16 bits of the slope, 13 of the curvature and three of the value.
     """
     high, low = divmod(offset >> 1, 1 << 13)
-    entries = tuple(slope & 0xFFFF | (value + high & 7) << 16 | curvature << 19 for value, slope, curvature in coefficients)
+    entries = tuple(slope & 0xFFFF | curvature << 16 | (value + high & 7) << 29 for value, slope, curvature in coefficients)
     return LastBits(entries, low)
 
 
@@ -142,11 +142,11 @@ def with_last_bit(x: Vocabulary, of: LastBits, place: Value, truncated: Value) -
     """
     slope, others = x.table_halves(place, 16, of.entries)
     rest = x.low_half(place)
-    start = x.or_(x.shl(others, x.const(13, "i16")), x.const(of.offset, "i16"))
-    # The highest of the 16 bits becomes whether the last bit of the result differs.
-    start = x.xor(start, x.shl(x.low_half(truncated), x.const(15, "i16")))
-    sum = x.add(x.add(start, x.mul(slope, rest)), x.mul(x.lshr(others, x.const(3, "i16")), _square(x, rest)))
-    return x.add(truncated, x.with_halves(x.lshr(sum, x.const(15, "i16")), x.const(0, "i16")))
+    start = x.or_(x.and_(others, x.const(0xE000, "i16")), x.const(of.offset, "i16"))
+    sum = x.add(x.add(start, x.mul(slope, rest)), x.mul(x.and_(others, x.const(0x1FFF, "i16")), _square(x, rest)))
+    # The highest of the 16 bits is the last bit of the result.
+    differs = masked(x, x.xor(truncated, x.lshr(x.with_low_half(sum), x.const(15, "i32"))), 1)
+    return x.add(truncated, differs)
 
 
 def interpolated(x: Vocabulary, of: Binades, place: Value) -> Value:

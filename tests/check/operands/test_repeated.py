@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._word_check import _Known, _Repeated
+from ptxlab.check.operands.words.check import _Known, _Repeated
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.native import address_of
 

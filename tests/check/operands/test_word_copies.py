@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxlab.check.operands._word_check import Words
+from ptxlab.check.operands.words.check import Words
 
 from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, expect_mistake, launch, mistaken
 

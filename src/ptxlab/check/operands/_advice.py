@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._report import fix_text, rows_text
-from ptxlab.check.operands._word_images import fitting_descriptor, rows_of_words
+from ptxlab.check.operands.words.images import fitting_descriptor, rows_of_words
 from ptxlab.isa.tiles import MatrixOperand
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._shared_tiles import SharedTiles
-    from ptxlab.check.operands._word_check import Words
+    from ptxlab.check.operands.words.check import Words
 
 __all__ = ["advice"]
 

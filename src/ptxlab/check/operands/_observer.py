@@ -20,11 +20,11 @@ from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
-from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import WORD, is_image_of_words
-from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
+from ptxlab.check.operands.words.check import WordCheck, Words
+from ptxlab.check.operands.words.images import WORD, is_image_of_words
+from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.engine.listed_words import ListedWords

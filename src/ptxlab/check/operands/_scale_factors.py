@@ -22,7 +22,7 @@ from ptxlab.layout import decompression
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._shared_tiles import SharedTiles
-    from ptxlab.check.operands._word_check import Words
+    from ptxlab.check.operands.words.check import Words
     from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation
 

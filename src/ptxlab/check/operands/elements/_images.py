@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._joined_words import elements_of_bytes
+from ptxlab.check.operands.words.joined import elements_of_bytes
 from ptxlab.engine.word_sources import NO_SOURCE, byte_source
 from ptxlab.machine.memory.elements import ArrayPlace
 

@@ -18,7 +18,7 @@ from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands._word_check import Words
+    from ptxlab.check.operands.words.check import Words
     from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation, Cta
     from ptxlab.isa.operands import Op

@@ -14,7 +14,7 @@ from ptxlab.isa.tiles import MatrixOperand, TensorMatrix
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands._word_check import Words
+    from ptxlab.check.operands.words.check import Words
     from ptxlab.isa.context import Cta
 
 __all__ = ["LANES", "SharedPart", "TensorPart"]

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
 from ptxlab.check.operands._candidates import Candidate, search
-from ptxlab.check.operands._word_images import WORD, Sources, descriptor_fields, is_rearranged
+from ptxlab.check.operands.words.images import WORD, Sources, descriptor_fields, is_rearranged
 from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands._word_check import Words
+    from ptxlab.check.operands.words.check import Words
 
 __all__ = ["JoinedWords", "are_joined", "elements_of_bytes"]
 

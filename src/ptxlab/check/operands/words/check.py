@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
-from ptxlab.check.operands._joined_words import are_joined
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
-from ptxlab.check.operands._word_images import (
+from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
     WordImage,
@@ -24,7 +23,8 @@ from ptxlab.check.operands._word_images import (
     stands_as_copied,
     stands_in_blocks,
 )
-from ptxlab.check.operands._word_report import WordReporter
+from ptxlab.check.operands.words.joined import are_joined
+from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
 from ptxlab.native import BoundedCache, address_of

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._candidates import Candidate
-from ptxlab.check.operands._joined_words import JoinedWords
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned
-from ptxlab.check.operands._word_images import (
+from ptxlab.check.operands.words.images import (
     LINE,
     WORD,
     Sources,
@@ -23,12 +22,13 @@ from ptxlab.check.operands._word_images import (
     sources_of,
     step_of_words,
 )
+from ptxlab.check.operands.words.joined import JoinedWords
 from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.machine.memory.global_memory import AccessError
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands._word_check import Words
+    from ptxlab.check.operands.words.check import Words
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from ptxlab.engine.word_sources import LISTED, NO_SOURCE, NUMBER_BITS, byte_source, part_source, word_source
 from ptxlab.native import address_of
 
-__all__ = ["ListedWords"]
+__all__ = ["ListedWords", "source_maker"]
 
 _BYTES = 4
-_HEAD = 4
-"""Numbers before the words: how many words have ever been listed, and one less than those that there is room for."""
-
-_ROOM = 1 << 20
-"""Words: more than the shared memory of a large cluster and the registers of a CTA hold. Memory is taken as words are listed."""
+_HEADER = 4
+"""64-bit numbers before the entries: the count of all words ever listed, and the mask that makes an index of a number; two are unused."""
+_CAPACITY = 1 << 20
+"""Entries: more words than the shared memory of a large cluster and the registers of a CTA hold. Pages are allocated by the first write."""
 
 
 class ListedWords:
@@ -33,21 +32,19 @@ class ListedWords:
 
     __slots__ = ("_numbers", "_words")
 
-    def __init__(self, room: int = _ROOM) -> None:
-        """``room`` is a power of two."""
-        self._numbers: NDArray[np.int64] = np.zeros(_HEAD + _BYTES * room, np.int64)
-        self._numbers[1] = room - 1
-        self._words = self._numbers[_HEAD:].reshape(-1, _BYTES)
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        """``capacity``, in words, is a power of two."""
+        self._numbers: NDArray[np.int64] = np.zeros(_HEADER + _BYTES * capacity, np.int64)
+        self._numbers[1] = capacity - 1
+        self._words = self._numbers[_HEADER:].reshape(-1, _BYTES)
 
     @classmethod
-    def at(cls, address: int) -> ListedWords | None:
-        """The list at an address that compiled code knows; None for 0."""
-        if not address:
-            return None
-        head = (ctypes.c_int64 * _HEAD).from_address(address)
+    def at(cls, address: int) -> ListedWords:
+        """The list at an address that compiled code knows."""
+        head = (ctypes.c_int64 * _HEADER).from_address(address)
         found = cls.__new__(cls)
-        found._numbers = np.ctypeslib.as_array((ctypes.c_int64 * (_HEAD + _BYTES * (head[1] + 1))).from_address(address))
-        found._words = found._numbers[_HEAD:].reshape(-1, _BYTES)
+        found._numbers = np.ctypeslib.as_array((ctypes.c_int64 * (_HEADER + _BYTES * (head[1] + 1))).from_address(address))
+        found._words = found._numbers[_HEADER:].reshape(-1, _BYTES)
         return found
 
     @property
@@ -96,3 +93,8 @@ class ListedWords:
             every[kept, :_BYTES] = self._words[numbers[kept] & self._numbers.item(1)]
             found[listed] = np.take_along_axis(every, first[:, None] + at, axis=1)
         return found
+
+
+def source_maker(address: int) -> Callable[[Sequence[int]], int]:
+    """What says from where a word comes that consists of parts, with the list at an address; without a list if that is 0."""
+    return ListedWords.at(address).source_of if address else word_source

@@ -87,7 +87,7 @@ class OperandCheck(Observer):
         self._tile_reporter = TileReporter(self._reporter, self._repetitions)
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch)
-        self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
+        self._word_check = WordCheck(WordReporter(self._reporter, self._repetitions), self._rest, self._repetitions)
         self._results = ResultCheck(launch, self._reporter)
         if self._results.needed:
             self.stopped = self._stopped  # type: ignore[method-assign]

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab._arrays import have_common
 from ptxlab.check.operands._candidates import Candidate
 from ptxlab.check.operands._rest import Rest
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tcgen05.constants import buffer_of
 from ptxlab.isa.tiles import MatrixOperand, TileArray
+from ptxlab.machine.memory.global_memory import AccessError
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
@@ -105,6 +108,18 @@ class Reporter:
         """Whether a number of so many bytes stands at an address in global memory."""
         found = self._launch.device.memory.find(address)
         return found is not None and self._launch.device.memory.view(address, size).tobytes() == number.to_bytes(size, "little")
+
+    def all_hold(self, addresses: NDArray[np.int64], held: NDArray[np.uint8]) -> bool:
+        """Whether elements that come from global addresses are equal to what stands there; ``held`` are their bytes, in the same order."""
+        view = self._launch.device.memory.view
+        try:
+            return all(
+                view(address, len(code)).tobytes() == code.tobytes()
+                for address, code in zip(addresses.reshape(-1).tolist(), held.reshape(addresses.size, -1), strict=True)
+                if address > NO_SOURCE
+            )
+        except AccessError:
+            return False
 
     def kept(self, op: Op) -> str | None:
         """The name of the matrix that an instruction takes from a collector buffer."""

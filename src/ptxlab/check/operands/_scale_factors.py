@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands.elements.slots import expanded_addresses
+from ptxlab.check.operands.words.images import words_in_chunks
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
 from ptxlab.layout import decompression
@@ -73,7 +74,7 @@ class TensorSources:
         codes = np.where(entries > 0, entries * _WORDS + np.arange(_WORDS), 0)
         known = np.zeros_like(codes)
         if words is not None:
-            known = words.addresses[: len(words.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS).take(chunks, axis=0)
+            known = words_in_chunks(words.addresses, chunks)
             words.list_words(chunks[..., None] * _WORDS + np.arange(_WORDS), known)
             codes = np.where((known > NO_SOURCE) & (codes == 0), known + _IN_GLOBAL, codes)
         if copy.expanded:

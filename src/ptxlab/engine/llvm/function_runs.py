@@ -7,7 +7,7 @@ instruction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import element_type
@@ -83,7 +83,5 @@ class _InPlace(LlvmVocabulary):
 
     def call(self, function: Callable[..., T], *args: Value) -> T:
         if function in NAMES:
-            made: Any = function(self, *args)
-            found: T = made
-            return found
+            return function(self, *args)
         return super().call(function, *args)

@@ -20,7 +20,7 @@ from ptxlab.native.builder import Constant, Function, Module, Value
 __all__ = ["ELEMENTS", "LlvmVocabulary", "emit_shared"]
 
 T = TypeVar("T")
-Results = str | tuple[str, ...]
+
 
 ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128", "f32": "float", "f64": "double"}
 """LLVM's names of the element types."""
@@ -302,7 +302,7 @@ class LlvmVocabulary:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))
         inner = Function(self.code.module, name, "", parameters, attributes=f"{attributes} {WIDE}", internal=True)
         value = body(LlvmVocabulary(inner, self.width), *inner.parameters)
-        types: Results
+        types: str | tuple[str, ...]
         if isinstance(value, tuple):
             types = tuple(v.type for v in value)
             inner.result = f"{{{', '.join(types)}}}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.listed_words import ListedWords
+from ptxlab.engine.listed_words import source_maker
 from ptxlab.engine.program import SOURCE_ROW, Chosen, Joined
 from ptxlab.engine.reference._host_memory import bytes_at
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, part_source, word_source
@@ -196,8 +196,7 @@ def _parts(warp: Warp, word: LoadedWord, lane: int, size: int) -> list[int]:
 
 def _word(warp: Warp, parts: Sequence[int]) -> int:
     """From where a word comes that consists of parts; 0 if one of them is not known."""
-    words = ListedWords.at(warp.word(Word.LISTED_WORDS))
-    return word_source(parts) if words is None else words.source_of(parts)
+    return source_maker(warp.word(Word.LISTED_WORDS))(parts)
 
 
 def _at(warp: Warp, row: int, byte: int, lane: int) -> int:

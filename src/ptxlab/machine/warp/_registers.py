@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.listed_words import ListedWords
+from ptxlab.engine.listed_words import source_maker
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
-from ptxlab.engine.word_sources import NO_SOURCE, word_source
+from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
 
 if TYPE_CHECKING:
@@ -205,8 +205,7 @@ class Registers:
         """From where a lane has loaded the words that the instruction stores; see `ptxlab.isa.WarpContext`."""
         loaded = self.launch.program.loaded
         words = loaded.stores.get(self.op.index, ())
-        listed = ListedWords.at(int(self.frame.words[Word.LISTED_WORDS]))
-        source = word_source if listed is None else listed.source_of
+        source = source_maker(int(self.frame.words[Word.LISTED_WORDS]))
         return np.array([0 if word is None else source(self._sources(loaded.noted(word), lane)) for word in words], np.uint64)
 
     def _sources(self, parts: Sequence[NotedPart], lane: int) -> list[int]:

@@ -16,7 +16,6 @@ from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.tiles import CHUNK
 from ptxlab.machine.memory.elements import ArrayPlace
-from ptxlab.machine.memory.global_memory import AccessError
 
 if TYPE_CHECKING:
     from ptxlab.check.operands.elements.parts import SharedPart
@@ -117,20 +116,8 @@ class ElementReporter:
     """Reports each defect of an instruction once, together with a `Reporter`."""
 
     def __init__(self, launch: Launch, reporter: Reporter) -> None:
-        self._memory = launch.device.memory
         self._ops, self._natives, self._loaded = launch.program.ops, launch.program.natives, launch.program.loaded
         self._reporter = reporter
-
-    def holds(self, elements: Addresses, held: NDArray[np.uint8]) -> bool:
-        """Whether the elements of a matrix are those of the arrays from which they come; ``held`` are ``[row, unit, byte]``."""
-        try:
-            return all(
-                self._memory.view(address, len(code)).tobytes() == code.tobytes()
-                for address, code in zip(elements.reshape(-1).tolist(), held.reshape(elements.size, -1), strict=True)
-                if address > NO_SOURCE
-            )
-        except AccessError:
-            return False
 
     def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, parts: Addresses, cta: Cta) -> None:
         """The element type of the instruction is not that of the array, or not that for which elements have been expanded."""

@@ -205,7 +205,7 @@ class ElementCheck:
             held = len(sources.matrices) - len(memory)
             codes = [product.codes(matrix.name.lower()) for matrix in sources.matrices[:held]] + [part.codes(cta) for part in memory]
             return all(
-                self._element_reporter.holds(matrix.elements(parts), matrix.held(own, parts))
+                self._reporter.all_hold(matrix.elements(parts), matrix.held(own, parts))
                 for matrix, parts, own in zip(sources.matrices, sources.parts(), codes, strict=True)
             )
 

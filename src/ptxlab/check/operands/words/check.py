@@ -22,6 +22,7 @@ from ptxlab.check.operands.words.images import (
     sources_of,
     stands_as_copied,
     stands_in_blocks,
+    words_in_chunks,
 )
 from ptxlab.check.operands.words.joined import are_joined
 from ptxlab.check.operands.words.report import WordReporter
@@ -180,7 +181,7 @@ class Words:
         """Whether threads have put words of an operand together, so that they have no image as words."""
         if self.listed is None:
             return False
-        return are_joined(self.addresses[: len(self.addresses) // _WORDS * _WORDS].reshape(-1, _WORDS).take(operand.chunks, axis=0))
+        return are_joined(words_in_chunks(self.addresses, operand.chunks))
 
     def were_brought(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""

@@ -37,6 +37,7 @@ __all__ = [
     "stands_as_copied",
     "stands_in_blocks",
     "step_of_words",
+    "words_in_chunks",
 ]
 
 WORD = 4
@@ -133,12 +134,19 @@ def judged(operand: MatrixOperand, found: Sources) -> bool:
     return operand.container == bits and operand.data == CHUNK and bool((are_bytes_apart(apart) == (bits == _BYTE_BITS)).all())
 
 
+def words_in_chunks(words: NDArray[np.int64], chunks: NDArray[np.intp]) -> NDArray[np.int64]:
+    """What is noted of each word of some chunks of shared memory, ``[..., word]``."""
+    count = CHUNK // WORD
+    found: NDArray[np.int64] = words[: len(words) // count * count].reshape(-1, count).take(chunks, axis=0)
+    return found
+
+
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp], data: int) -> Sources:
     """Where the words of some chunks come from, which have so many bytes of data; 0 for one whose bytes come from any places."""
-    found = sources[: len(sources) // WORD * WORD].reshape(-1, CHUNK // WORD).take(chunks.reshape(-1), axis=0)
+    found = words_in_chunks(sources.view(np.int64), chunks.reshape(-1))
     if data < CHUNK:
         found = np.ascontiguousarray(found[:, : data // WORD])
-    found = found.reshape(len(chunks), -1).view(np.int64)
+    found = found.reshape(len(chunks), -1)
     return np.maximum(found, 0, out=found)
 
 

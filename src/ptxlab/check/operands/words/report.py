@@ -25,12 +25,10 @@ from ptxlab.check.operands.words.images import (
 from ptxlab.check.operands.words.joined import JoinedWords
 from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
-from ptxlab.machine.memory.global_memory import AccessError
 
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words
     from ptxlab.isa.context import AsyncOperation
-    from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["WordReporter"]
@@ -41,8 +39,7 @@ _BYTE = 8
 class WordReporter:
     """Reports each defect of an instruction once, together with a `Reporter`."""
 
-    def __init__(self, launch: Launch, reporter: Reporter, repetitions: Repetitions) -> None:
-        self._memory = launch.device.memory
+    def __init__(self, reporter: Reporter, repetitions: Repetitions) -> None:
         self._reporter = reporter
         self._repetitions = repetitions
 
@@ -69,14 +66,7 @@ class WordReporter:
         chunks = found[:, :: operand.data // WORD]
         line, slot = _first_apart(chunks)
         here, there = (f"{element_name(operand, i, j)} is {self._element(int(chunks[i, j]))}" for i, j in ((line, slot), (0, 0)))
-        self._reporter.add(
-            "O101",
-            f"{operand.title} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
-            operation,
-            cta,
-            fix=fix_text(candidate, operand),
-            details=[("descriptor", fields_text(operand))],
-        )
+        self._no_image(operation, operand, f"it has no equal steps; {here}, but {there}", candidate, cta)
 
     def joined(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
         """An operand whose words threads have put together: its rows and k may not stand apart, and its type may be another one."""
@@ -84,7 +74,7 @@ class WordReporter:
         key, known = (operation.op.index, operand.name), every[every > NO_SOURCE]
         if not every.all() or not known.size or self._reporter.has(*key):
             return
-        memory = self._joined_words(operand, words)
+        memory = self._joined_words(every, words)
         elements = memory.elements(operand, operand.chunks)
         if not elements.all():
             return
@@ -98,28 +88,27 @@ class WordReporter:
         what, *at = memory.first_apart(elements)
         each = max(_BYTE // operand.container, 1)
         here, there = (f"{operand.name}[{row}, {k * each}] is {self._element(int(elements[row, k]))}" for row, k in at)
+        self._no_image(operation, operand, f"{what}; {here}, but {there}", candidate, cta)
+
+    def _no_image(self, operation: AsyncOperation, operand: MatrixOperand, what: str, candidate: Candidate[Any], cta: Any) -> None:
         self._reporter.add(
             "O101",
-            f"{operand.title} is not an image of the rows that were copied: {what}; {here}, but {there}",
+            f"{operand.title} is not an image of the rows that were copied: {what}",
             operation,
             cta,
             fix=fix_text(candidate, operand),
             details=[("descriptor", fields_text(operand))],
         )
 
-    def _joined_words(self, operand: MatrixOperand, words: Words) -> JoinedWords:
-        every = words.bytes_of(operand.chunks)
+    def _joined_words(self, every: NDArray[np.int64], words: Words) -> JoinedWords:
+        """The words of a CTA, for an operand whose bytes come from there."""
         array = self._reporter.array_at(int(every.max()))
         return JoinedWords(words, *((0, 0) if array is None else (array.address, _pitch(array))))
 
     def _has_bytes(self, operand: MatrixOperand, every: NDArray[np.int64], cta: Any) -> bool:
         """Whether the bytes of an operand are those that stand where they come from."""
-        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK).take(operand.chunks.reshape(-1), axis=0)
-        try:
-            pairs = zip(every.reshape(-1).tolist(), held.reshape(-1).tolist(), strict=True)
-            return all(self._memory.view(source, 1)[0] == byte for source, byte in pairs if source > NO_SOURCE)
-        except AccessError:
-            return False
+        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)[operand.chunks.reshape(-1), : operand.data]
+        return self._reporter.all_hold(every, held)
 
     def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
         """Two elements of an operand lie in the same bytes; it is wrong if another descriptor has an image.
@@ -132,7 +121,7 @@ class WordReporter:
         prepared, sources = words.are_prepared(operand), words.sources
         candidate: Candidate[Any] | None = fitting_descriptor(operand, sources, None)
         if candidate is None and words.are_joined(operand):
-            candidate = self._joined_words(operand, words).fitting_descriptor(operand)
+            candidate = self._joined_words(words.bytes_of(operand.chunks), words).fitting_descriptor(operand)
         address = int(address_in(sources_of(sources, operand.chunks, operand.data)).max())
         array = self._reporter.array_at(address) if address > NO_SOURCE else None
         if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):
@@ -183,18 +172,8 @@ class WordReporter:
 
     def _unchanged(self, operand: MatrixOperand, found: Sources, cta: Any) -> bool:
         """Whether the words still hold what was copied."""
-        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)[operand.chunks.reshape(-1), : operand.data]
-        try:
-            for source, value in zip(found.reshape(-1).tolist(), held.reshape(-1, WORD), strict=True):
-                if source > NO_SOURCE and not self._holds(source, value):
-                    return False
-        except AccessError:
-            return False
-        return True
-
-    def _holds(self, source: int, value: NDArray[np.uint8]) -> bool:
-        """Whether a word has the bytes from which it comes."""
-        return all(self._memory.view(int(byte_source(source, i)), 1)[0] == byte for i, byte in enumerate(value))
+        whole = found[..., None]
+        return self._has_bytes(operand, np.where(whole > NO_SOURCE, byte_source(whole, np.arange(WORD)), whole), cta)
 
     def _element(self, source: int) -> str:
         """The element from which a word comes, or its address."""

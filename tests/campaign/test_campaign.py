@@ -88,7 +88,7 @@ def test_a_cluster_of_dask_ends_with_its_executor(wait: bool) -> None:
     processes, threads = set(multiprocessing.active_children()), set(threading.enumerate())
     executor = executors("dask").make()
     assert executor.submit(max, 1, 2).result() == 2
-    assert set(multiprocessing.active_children()) > processes
+    assert set(multiprocessing.active_children()) - processes
     executor.shutdown(wait=wait)
     for process in set(multiprocessing.active_children()) - processes:
         process.join(30)

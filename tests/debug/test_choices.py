@@ -134,3 +134,18 @@ def test_refused_choices() -> None:
         assert session.where().reason == "ended"
         with pytest.raises(DebugError, match="the position belongs to policy lazy and seed 0"):
             session.go_to(Position(3, "lazy"))
+
+
+def test_sessions_of_one_launch_in_turn_and_at_once() -> None:
+    """What sessions share is made once for a kernel; nothing of an execution is left in it."""
+    replay = prepared(EXCHANGE, 64)
+    found = []
+    for _ in range(2):
+        with Session(replay) as first, Session(replay) as second:
+            first.break_at("line", 18, "%warpid == 1")
+            stops = [session.run() for session in (first, second)]
+            assert [stop.line for stop in stops] == [18, 0]
+            found.append((first.digest(), second.digest()))
+    assert found[0] == found[1]
+    with pytest.raises(DebugError, match="the session is closed"):
+        first.run()

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.debug._order import ChosenOrder, OrderObserver
-from ptxlab.debug._points import Author, Change, Choice, Event, Point, WarpName, warp_name
+from ptxlab.debug._points import Author, Change, Choice, Event, Point, WarpName, refuse, warp_name
 from ptxlab.debug._snapshots import Snapshot, Snapshots
 from ptxlab.debug._stepper import Stepper
 from ptxlab.engine import Word
@@ -140,6 +140,8 @@ class Execution(OrderObserver):
 
     def advance(self, decide: Decision, look: Look) -> Point:
         """Go on to the next point at which ``decide`` returns True, or to the end; it is asked about asynchronous events, too."""
+        if self.closed:
+            raise refuse("G104", "the session is closed", fix="make another `Session` of the launch")
         if self.result is None:
             self._decide, self._look = decide, look
             self.stepper.look_at(frozenset() if look.ops is None else look.ops)
@@ -158,10 +160,14 @@ class Execution(OrderObserver):
 
     def close(self) -> None:
         """Give the execution up."""
-        if self._thread.is_alive():
-            self._abandoned = True
-            self._go.release()
-            self._thread.join()
+        self._abandoned = True
+        self._go.release()
+        self._thread.join()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the execution has been given up."""
+        return self._abandoned
 
     def _wait(self) -> None:
         try:

@@ -16,11 +16,18 @@ from ptxlab.debug._stepper import Stepper
 from ptxlab.debug._stops import KINDS, Breakpoint, Stops, Watchpoint
 from ptxlab.debug.views.views import Views
 from ptxlab.engine import separate
+from ptxlab.machine.launch.program_facts import facts_of
 
 if TYPE_CHECKING:
+    from ptxlab.engine import Program
     from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["Session"]
+
+
+def _no_steppers(program: Program) -> list[Stepper]:
+    """The steppers of a program that no session uses; none at first."""
+    return []
 
 
 class Session(Views):
@@ -62,8 +69,9 @@ class Session(Views):
     def __init__(self, replay: Replay, **options: Any) -> None:
         self._replay = replace(replay, options=replay.options.changed(**options))
         chosen = self._replay.options
-        program = separate(replay.kernel.variant(chosen.contract, False, chosen.tracked)[0])
-        self._stepper = Stepper(program)
+        variant = replay.kernel.variant(chosen.contract, False, chosen.tracked)
+        self._idle = facts_of(*variant).of(_no_steppers)
+        self._stepper = self._idle.pop() if self._idle else Stepper(separate(variant[0]))
         self.stops = Stops(ptx.SourceMap(replay.kernel.module.ast))
         self.focus = Focus()
         self._choices: dict[int, Choice] = {}
@@ -78,7 +86,10 @@ class Session(Views):
 
     def close(self) -> None:
         """End the session."""
-        self._execution.close()
+        if not self._execution.closed:
+            self._execution.close()
+            self._stepper.end()
+            self._idle.append(self._stepper)
 
     def interrupt(self, wanted: bool = True) -> None:
         """Let the launch stand still at its next point; for another thread, while it moves.

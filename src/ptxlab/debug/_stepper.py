@@ -56,6 +56,12 @@ class Stepper(Interpreter):
         """By the address of a context and the index of an op: the lanes that have arrived and not executed it."""
         self._writes: Callable[[], None] | None = None
 
+    def end(self) -> None:
+        """Keep nothing of the execution."""
+        del self._execution
+        self._writes = None
+        self.look_at(frozenset())
+
     def look_at(self, ops: frozenset[int]) -> None:
         """Execute the nodes of these ops op by op."""
         nodes = self.nodes

@@ -81,10 +81,11 @@ class Executable:
         left_out = list(starts)
         table = self._table.copy()
         table[left_out] = 0
+        address = table.ctypes.data
 
         def run(context: Context) -> Status | None:
             while True:
-                status = self._dispatch(context.address, table.ctypes.data)
+                status = self._dispatch(context.address, address)
                 if status != _COMPILE:
                     found: Status = _STATUS[status]
                     return found

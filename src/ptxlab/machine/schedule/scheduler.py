@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from ptxlab.engine.context import Context, Status, Word
+from ptxlab.engine.direct_services import direct_services
 from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.deadlock import Watch
 from ptxlab.machine.schedule.queues import Queue, Queues
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import Cluster, CtaState
@@ -54,8 +58,6 @@ class Scheduler:
         self.observer = launch.observer
         observer, ops = launch.observer, launch.program.ops
         self._retire_hooks = [None] * len(ops) if observer is None else [observer.retire_hook(op) for op in ops]
-        self._deferred = [False] * len(ops) if observer is None else [observer.defers(op) for op in ops]
-        """Of each instruction whether the rows recorded before it may be drained after it."""
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
@@ -63,7 +65,12 @@ class Scheduler:
         self._on_performing = overridden_hook(launch.observer, "performing")
         self._on_performed = overridden_hook(launch.observer, "performed")
         self.rounds = 0
-        self.services = [0] * len(ops)
+        counts = np.zeros(max(len(ops), 1), np.int64)
+        self.services = counts.data[: len(ops)]
+        """The executions of services by instruction."""
+        direct = launch.facts.of(direct_services)
+        self.counted_at = address_of(counts) if observer is None or all(map(observer.needs_no_call, direct)) else 0
+        """Where compiled code counts the services that it completes itself (`Word.SERVICES`); 0 if it completes none."""
         self._run_state = (
             launch,
             execute,
@@ -72,7 +79,6 @@ class Scheduler:
             launch.together,
             self.services,
             self._retire_hooks,
-            self._deferred,
             observer,
             self._on_running,
             self._on_stopped,
@@ -369,7 +375,7 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch, execute, ops, handlers, together, services, retire_hooks, deferred, observer, running, stopped = self._run_state
+        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
         fuel = warp.fuel or SLICE
@@ -403,7 +409,7 @@ class Scheduler:
                     group.expired = False
                 else:
                     status = execute(context)
-                    if observer is not None and words[_EVENTS] and not (status == _SERVICE and deferred[words[_INFO]]):
+                    if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]

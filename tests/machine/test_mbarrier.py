@@ -22,8 +22,12 @@ def machine() -> Any:
     return launch
 
 
+def mbarrier(launch: Any, offset: int, count: int) -> MbarrierState:
+    return MbarrierState(launch, 0, offset, count, memoryview(bytearray(0x1000)).cast("I"))
+
+
 def test_fresh_barrier_has_completed_the_phase_of_parity_one() -> None:
-    barrier = MbarrierState(machine(), 0, 0x400, 1)
+    barrier = mbarrier(machine(), 0x400, 1)
     assert barrier.completed(1)
     assert not barrier.completed(0)
     barrier.arrive()
@@ -32,7 +36,7 @@ def test_fresh_barrier_has_completed_the_phase_of_parity_one() -> None:
 
 
 def test_transactions_may_complete_before_they_are_expected() -> None:
-    barrier = MbarrierState(machine(), 0, 0x400, 1)
+    barrier = mbarrier(machine(), 0x400, 1)
     barrier.complete_tx(4096)
     assert barrier.transactions == -4096
     barrier.arrive()
@@ -44,7 +48,7 @@ def test_transactions_may_complete_before_they_are_expected() -> None:
 
 def test_the_waiters_wake_when_the_phase_completes() -> None:
     launch = machine()
-    barrier = MbarrierState(launch, 0, 0x400, 2)
+    barrier = mbarrier(launch, 0x400, 2)
     barrier.waiters.append("split")
     barrier.arrive()
     assert launch.woken == []
@@ -54,7 +58,7 @@ def test_the_waiters_wake_when_the_phase_completes() -> None:
 
 
 def test_opaque_states_tell_phase_and_pending_count() -> None:
-    barrier = MbarrierState(machine(), 0, 0x400, 3)
+    barrier = mbarrier(machine(), 0x400, 3)
     state = barrier.arrive()
     assert state & 0xFFFFF == 3
     assert not barrier.passed(state)
@@ -63,14 +67,14 @@ def test_opaque_states_tell_phase_and_pending_count() -> None:
 
 
 def test_arrive_drop_lowers_later_phases() -> None:
-    barrier = MbarrierState(machine(), 0, 0x400, 3)
+    barrier = mbarrier(machine(), 0x400, 3)
     barrier.drop()
     barrier.arrive(2)
     assert (barrier.phase, barrier.pending, barrier.expected) == (1, 2, 2)
 
 
 def test_misuse() -> None:
-    barrier = MbarrierState(machine(), 0, 0x408, 2)
+    barrier = mbarrier(machine(), 0x408, 2)
     with pytest.raises(Misuse, match="3 arrivals on the mbarrier at shared offset 0x408, but only 2 of 2 are pending in phase 0") as caught:
         barrier.arrive(3)
     assert caught.value.code == "B505"
@@ -82,7 +86,7 @@ def test_misuse() -> None:
 @given(st.integers(1, 5), st.lists(st.one_of(st.just("arrive"), st.integers(1, 64)), max_size=40))
 def test_phases_against_counting(count: int, steps: list[Any]) -> None:
     """Every expected byte completes later; phases end exactly when both counts reach zero."""
-    barrier = MbarrierState(machine(), 0, 0x400, count)
+    barrier = mbarrier(machine(), 0x400, count)
     phase, arrived, pending_bytes = 0, 0, []
     for step in steps:
         if step == "arrive":

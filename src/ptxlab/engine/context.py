@@ -154,8 +154,13 @@ class Word(IntEnum):
     LISTED_WORDS = 61
     """in: address of the list of the words whose bytes come from any places (`ptxlab.engine.listed_words`); 0 if none are listed"""
 
+    SERVICES = 62
+    """in: address of int64 for each op, the executions of services; 0 if the machine completes all (`ptxlab.engine.direct_services`)"""
+    PHASES = 63
+    """in: address of uint32 for each word of the CTA's shared memory: if an mbarrier object is there, its completed phases and one more"""
 
-WORDS = 62
+
+WORDS = 64
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 

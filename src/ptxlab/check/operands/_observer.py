@@ -397,3 +397,6 @@ class OperandCheck(Observer):
     def retire_hook(self, op: Op) -> None:
         """Instructions of warps are not observed."""
         return
+
+    def needs_no_call(self, op: Op) -> bool:
+        return True

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, joined
-from ptxlab.engine.context import Word
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op
 
 if TYPE_CHECKING:
-    from ptxlab.machine.observe.event_buffer import EventBuffer
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["CopyGroups", "WgmmaGroups", "group_handlers"]
+__all__ = ["WgmmaGroups", "group_handlers"]
 
 _WARPS = 4
 """Of a warpgroup."""
 _DONE = (Component.DONE,)
-_EVENT_COUNT = int(Word.EVENT_COUNT)
 _SHARES = "wgmma shares"
 """The slot in which a warp counts its own wgmma instructions and their groups."""
 
@@ -70,36 +67,26 @@ def _wait_bulk(warp: Warp, op: Op) -> None:
             _complete_groups(clocks, agent, slot, pending, components)
 
 
-class CopyGroups:
-    """The groups of cp.async, one sequence for each warp; ``buffer`` has the rows that the warps have recorded."""
+def _copies(warp: Warp) -> tuple[Clocks, Agent, Slot]:
+    """The slot of a warp's cp.async, which has one sequence of groups."""
+    clocks, agent = warp.state["race"]
+    return clocks, agent, agent.copies or clocks.own(agent, Completion.COPY_GROUP)
 
-    __slots__ = ("_buffer",)
 
-    def __init__(self, buffer: EventBuffer) -> None:
-        self._buffer = buffer
+def _commit_copies(warp: Warp, op: Op) -> None:
+    """cp.async.commit_group."""
+    _copies(warp)[2].commit()
 
-    def commit(self, warp: Warp, op: Op) -> None:
-        """cp.async.commit_group. Where rows before it have not been drained, it is one of them, which may drain those."""
-        clocks, agent = warp.state["race"]
-        slot = agent.copies or clocks.own(agent, Completion.COPY_GROUP)
-        if warp.words[_EVENT_COUNT]:
-            self._buffer.append(warp, op.index)
-            agent.commits += 1
-        slot.clock = clock = slot.clock + 1
-        slot.groups.append(clock)
 
-    def wait(self, warp: Warp, op: Op) -> None:
-        """cp.async.wait_group."""
-        self._complete(warp, _count(warp, op))
+def _wait_copies(warp: Warp, op: Op) -> None:
+    """cp.async.wait_group."""
+    _complete_groups(*_copies(warp), _count(warp, op), _DONE)
 
-    def wait_all(self, warp: Warp, op: Op) -> None:
-        """cp.async.wait_all."""
-        self.commit(warp, op)
-        self._complete(warp, 0)
 
-    def _complete(self, warp: Warp, pending: int) -> None:
-        clocks, agent = warp.state["race"]
-        _complete_groups(clocks, agent, agent.copies or clocks.own(agent, Completion.COPY_GROUP), pending, _DONE)
+def _wait_all_copies(warp: Warp, op: Op) -> None:
+    """cp.async.wait_all."""
+    _commit_copies(warp, op)
+    _complete_groups(*_copies(warp), 0, _DONE)
 
 
 @dataclass(slots=True, eq=False)
@@ -173,13 +160,13 @@ class WgmmaGroups:
                     row[at] = max(row[at], reached[at])
 
 
-def group_handlers(wgmma: WgmmaGroups, copies: CopyGroups) -> Handlers:
+def group_handlers(wgmma: WgmmaGroups) -> Handlers:
     """The handlers of commits and waits, by what completes the operations."""
     of_copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
-    commits: dict[Completion, Handler] = {of_copies: copies.commit, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
-    waits: dict[Completion, Handler] = {of_copies: copies.wait, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
+    commits: dict[Completion, Handler] = {of_copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
+    waits: dict[Completion, Handler] = {of_copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
     return {
         Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,
         CommitGroup: lambda effect: commits[effect.of],
-        WaitGroup: lambda effect: copies.wait_all if effect.everything else waits[effect.of],
+        WaitGroup: lambda effect: _wait_all_copies if effect.everything else waits[effect.of],
     }

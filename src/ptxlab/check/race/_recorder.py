@@ -27,6 +27,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     StateWord,
 )
 from ptxlab.check.race.shadow.transfers import columns_of
+from ptxlab.engine.direct_services import is_direct
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import CommitGroup, Completion, Fence, ProxyFence, Scope, Space, TensorWait
@@ -144,6 +145,8 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     for op in program.ops:
         if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
             table[op.index, OpWord.HOW] = COMMIT
+        elif is_direct(program, op):
+            table[op.index, OpWord.HOW] = _PYTHON
     return table
 
 

@@ -16,7 +16,7 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
-from ptxlab.check.race._groups import CopyGroups, WgmmaGroups, group_handlers
+from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
@@ -29,12 +29,12 @@ from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
+from ptxlab.engine.direct_services import direct_services
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
-    CommitGroup,
     Completion,
     Effect,
     Fence,
@@ -42,6 +42,7 @@ from ptxlab.isa.effects import (
     GridWait,
     Local,
     MbarrierInitFence,
+    MbarrierWait,
     ProxyFence,
     RegisterPool,
     TensorFence,
@@ -106,13 +107,13 @@ class Sanitizer(Observer):
             **_ACCESSES_ONLY,
             **barriers.handlers(),
             **self._tensor_memory.handlers(),
-            **group_handlers(wgmma, CopyGroups(self._buffer)),
+            **group_handlers(wgmma),
         }
         self._heads = self._buffer.heads
         self._serial = BEFORE + 1
         self._shared: dict[int, Object] = {}
         self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
-        self._defers = self._copies and launch.policy == "eager" and launch.model != "spec"
+        self._direct = {op.index: self.retire_hook(op) for op in launch.facts.of(direct_services)}
         self._fences = {
             index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
             for index, native in self._natives.items()
@@ -158,9 +159,9 @@ class Sanitizer(Observer):
             return None
         return self._handlers[type(op.effects)](op.effects)
 
-    def defers(self, op: Op) -> bool:
-        """A commit_group of cp.async numbers the copies that follow; it is a row between them, if nothing performs later."""
-        return self._defers and isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP
+    def needs_no_call(self, op: Op) -> bool:
+        """A row tells what a service that compiled code completes does to the clocks; under spec, rows are for accesses and fences."""
+        return self._lanes is None
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 
@@ -209,13 +210,16 @@ class Sanitizer(Observer):
         clocks, agent = warp.state["race"]
         recorder, shadow, address = self._recorder, self._shadow, self._buffer.address
         words, copies = shadow.words, agent.copies
-        if copies is not None:
-            words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1 - agent.commits
-            agent.commits = 0
         at = 0
         while at < count:
             recorder.load(agent)
-            at = shadow.drain(address, at, count)
+            if copies is None:
+                at = shadow.drain(address, at, count)
+            else:
+                words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
+                at = shadow.drain(address, at, count)
+                while copies.clock + 1 < words[_COPY_CLOCK_WORD]:
+                    copies.commit()
             agent.main.clock = words[_CLOCK_WORD]
             if at < 0:  # what a transfer accesses is suspect
                 at = ~at
@@ -239,9 +243,11 @@ class Sanitizer(Observer):
         """A recorded row that moves clocks, or accesses tensor memory."""
         head = self._heads[at * ROW_WORDS]
         index = head & 0xFFFFFFFF
-        native = self._natives[index]
+        native = self._natives.get(index)
         op = self._ops[index]
-        if isinstance(native, TensorAccess):
+        if native is None:
+            self._completed_service(warp, op, head >> 32, self._heads[at * ROW_WORDS + 1])
+        elif isinstance(native, TensorAccess):
             self._tensor_memory.transferred(warp, clocks, agent, op, native, self._heads[at * ROW_WORDS + 1])
         elif isinstance(native, Nothing):
             aligned, act = self._fences[index]
@@ -253,6 +259,15 @@ class Sanitizer(Observer):
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
             loads, stores = (isinstance(native, LaneAccess) and native.write is write for write in (False, True))
             self._releases.access(clocks, agent, access_order(op), distinct(hosts).tolist(), reads=not stores, writes=not loads)
+
+    def _completed_service(self, warp: Warp, op: Op, lanes: int, number: int) -> None:
+        """Compiled code has completed a service; of a wait the number is the shared offset of its mbarrier."""
+        warp.op, warp.mask = op, lanes
+        if isinstance(op.effects, MbarrierWait):
+            self.acquired(warp.cta.mbarriers[number])
+        retire_hook = self._direct[op.index]
+        if retire_hook is not None:
+            retire_hook(warp, op)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction's own accesses."""

@@ -139,7 +139,7 @@ class Caller:
     def emit(self, op: Op, native: Native, frame: Value, mask: Value, check: Check) -> None:
         """One native op for the lanes of ``mask``; ``check`` handles a status that is not 0."""
         if isinstance(native, Nothing):
-            self._record(op, mask)
+            self.record(op, mask)
             return
         emit: dict[type[Native], Callable[..., None]] = {
             LaneAccess: self._lane_access,
@@ -151,7 +151,7 @@ class Caller:
         }
         emit[type(native)](op, native, frame, mask, check)
 
-    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None) -> None:
+    def record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None) -> None:
         """Note an access or a fence, if the program is recorded; of a copy the destination."""
         if self.program.recorded:
             code, index = self.code, self.number(op.index)
@@ -171,7 +171,7 @@ class Caller:
         self.helper(move_name(native, bits, count), "void", frame, mask, self.hosts, self.number(count), table)
         if watched:
             unchanged = self.helper("unchanged", "i32", self.context, mask, self.hosts, self.number(size)) if native.write else None
-            self._record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
+            self.record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
 
     def _follow(self, op: Op, native: LaneAccess, frame: Value, mask: Value) -> None:
         """Note for an observer from where lanes load, and that they store what they have loaded."""
@@ -217,7 +217,7 @@ class Caller:
         size = bits // 8 * native.count
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, True, op, self.hosts))
         self.count(frame, mask, native.space, op.operands[native.address], size, op, ATOMIC)
-        self._record(op, mask, hosts=self.hosts)
+        self.record(op, mask, hosts=self.hosts)
         null = self.code.const("ptr", 0)
         count = native.count
         tables = [null] * 3
@@ -285,7 +285,7 @@ class Caller:
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)
-        self._record(op, rows, self.helper("unchanged", "i32", *where).to("i64") if watched else None, self.hosts)
+        self.record(op, rows, self.helper("unchanged", "i32", *where).to("i64") if watched else None, self.hosts)
 
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
@@ -298,7 +298,7 @@ class Caller:
         if self.program.recorded or self.program.counted:
             first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
             place = (first + offset).to("i64")
-            self._record(op, mask, place)
+            self.record(op, mask, place)
         if self.program.counted:
             column = place & _COLUMN
             columns = int(fragment(native.shape, native.repeat, native.pack).column.max()) + (2 if native.pack else 1)
@@ -334,7 +334,7 @@ class Caller:
         code = self.code
         ignored = self.predicate(frame, op.operands[native.ignore]) if native.ignore >= 0 else self.number(0)
         check(self.resolve(frame, mask, "shared", op.operands[native.destination], native.size, True, op, self.hosts))
-        self._record(op, mask, code.const("i64", native.size), self.hosts)
+        self.record(op, mask, code.const("i64", native.size), self.hosts)
         self.count(frame, mask, "shared", op.operands[native.destination], native.size, op)
         sizes = code.const("ptr", 0)
         if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):

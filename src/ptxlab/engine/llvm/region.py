@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from ptxlab.engine.context import Status, Word
+from ptxlab.engine.direct_services import is_direct
 from ptxlab.engine.faults import Fault
+from ptxlab.engine.llvm._direct_services import emit_direct
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
@@ -210,9 +212,20 @@ class Region:
             bits.define(op, mask)
         bits.keep(op, None, mask)
         self.note_writes(op, mask)
+        if is_direct(self.program, op):
+            emit_direct(self.caller, self.frame, op, mask, lambda: self.go_behind(node, op))
         self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True
+
+    def go_behind(self, node: Node, op: Op) -> None:
+        """Go on behind a service that is complete, as the machine does: without a look at LIMIT and FUEL."""
+        start = self.nodes.behind(node, op.index)
+        if start in self.inside:
+            self.code.jump(f"n{start}")
+            return
+        self.context.set_word(Word.PC, start)
+        self.code.ret(CHAIN)
 
     def note_writes(self, op: Op, mask: Value) -> None:
         """Note for a debugger in which lanes an op writes its registers."""

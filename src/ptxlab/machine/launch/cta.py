@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from ptxlab.machine.memory.tensor_memory import TensorMemory
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["MBARRIER_TOKEN", "Cluster", "CtaState", "Sm"]
+__all__ = ["Cluster", "CtaState", "Sm"]
 
-MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """The contents of an initialised mbarrier object in shared memory; other contents mean that it was overwritten."""
 
 POISON = 0xFF
@@ -75,8 +75,8 @@ class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
     __slots__ = (
-        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "rank", "shared",
-        "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
+        "_phases", "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "phases",
+        "rank", "shared", "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +100,9 @@ class CtaState:
         shared[:] = POISON
         self.shared_address = address_of(shared)
         self.tokens = shared.data.cast("Q")
+        self.phases: NDArray[np.uint32] = np.zeros(len(shared) >> 3, np.uint32)
+        """By the place of each mbarrier object `MbarrierState.phase` and one more, for compiled code (`Word.PHASES`)."""
+        self._phases = self.phases.data
         self.tensor = tensor
         self.threads = launch.threads
         self.live_threads = launch.threads
@@ -150,7 +153,7 @@ class CtaState:
     def new_mbarrier(self, offset: int, count: int) -> MbarrierState:
         """Initialise the mbarrier object at a window offset (8-byte aligned, inside shared memory)."""
         self.tokens[offset >> 3] = MBARRIER_TOKEN
-        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count)
+        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self._phases)
         self.invalidated.pop(offset, None)
         return made
 
@@ -160,7 +163,7 @@ class CtaState:
         if self.launch.observer is not None:
             self.launch.observer.invalidated(barrier)
         self.invalidated[offset] = op
-        self.tokens[offset >> 3] = 0
+        self.tokens[offset >> 3] = self._phases[offset >> 3] = 0
 
     def describe(self) -> str:
         """Return the CTA's coordinates for reports."""

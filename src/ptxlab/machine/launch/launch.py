@@ -225,7 +225,8 @@ class Launch:
             self.done_ctas += part.ctas
             self.scheduler.instructions += part.instructions
             self.warps_started += part.warps
-            self.scheduler.services[:] = [own + other for own, other in zip(self.scheduler.services, part.services, strict=True)]
+            for index, count in enumerate(part.services):
+                self.scheduler.services[index] += count
 
     def _free_sms(self) -> list[Sm] | None:
         """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""

@@ -69,15 +69,6 @@ class EventBuffer:
             raise error
         return count
 
-    def append(self, warp: Warp, head: int) -> None:
-        """Add a row, of which only the head counts, to those that a warp has left."""
-        words = warp.words
-        if words[_COUNT] == CAPACITY:
-            self._full(warp)
-        count = words[_COUNT]
-        self.heads[count * ROW_WORDS] = head
-        words[_COUNT] = count + 1
-
     def _overflow(self) -> Generator[None, int]:
         """Drain a full buffer each time that compiled code sends its context.
 

@@ -44,14 +44,16 @@ class MbarrierState(_Barrier):
     ``phase`` counts the completed phases; the opaque state of an arrival holds the phase and the pending count before it.
     """
 
-    __slots__ = ("expected", "offset", "pending", "phase", "rank", "transactions")
+    __slots__ = ("_phases", "expected", "offset", "pending", "phase", "rank", "transactions")
 
-    def __init__(self, launch: Launch, rank: int, offset: int, count: int) -> None:
+    def __init__(self, launch: Launch, rank: int, offset: int, count: int, phases: memoryview) -> None:
         super().__init__(launch)
         self.rank = rank
         self.offset = offset
         self.expected = self.pending = count
         self.phase = 0
+        self._phases = phases
+        phases[offset >> 3] = 1
         self.transactions = 0
         if launch.observer is not None:
             launch.observer.initialised(self)
@@ -118,6 +120,7 @@ class MbarrierState(_Barrier):
 
     def _complete(self) -> None:
         self.phase += 1
+        self._phases[self.offset >> 3] += 1
         self.pending = self.expected
         self._completed()
 

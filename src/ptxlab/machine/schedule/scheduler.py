@@ -7,20 +7,23 @@ after a smaller one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ptxlab.engine.context import Context, Status, Word
-from ptxlab.isa.context import AsyncOperation, Misuse, Wait
+from ptxlab.engine.direct_services import direct_services
+from ptxlab.isa.context import Misuse
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.deadlock import Watch
-from ptxlab.machine.schedule.queues import Queue, Queues
+from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Scheduler"]
@@ -41,29 +44,25 @@ _SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT = (
 _PARKED = -1
 
 
-class Scheduler:
+class Scheduler(Waits):
     """Runs the warps of one launch to their end."""
 
     def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
-        self.launch = launch
-        self.queues = Queues(launch)
-        self.signals: list[AsyncOperation] = []
+        super().__init__(launch)
         self.instructions = 0
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
         observer, ops = launch.observer, launch.program.ops
-        self._retire_hooks = [None] * len(ops) if observer is None else [observer.retire_hook(op) for op in ops]
-        self._deferred = [False] * len(ops) if observer is None else [observer.defers(op) for op in ops]
-        """Of each instruction whether the rows recorded before it may be drained after it."""
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
-        self._on_resumed = overridden_hook(launch.observer, "resumed")
-        self._on_issued = overridden_hook(launch.observer, "issued")
-        self._on_performing = overridden_hook(launch.observer, "performing")
-        self._on_performed = overridden_hook(launch.observer, "performed")
         self.rounds = 0
-        self.services = [0] * len(ops)
+        counts = np.zeros(max(len(ops), 1), np.int64)
+        self.services = counts.data[: len(ops)]
+        """The executions of services by instruction."""
+        direct = launch.facts.of(direct_services)
+        self.counted_at = address_of(counts) if observer is None or all(map(observer.needs_no_call, direct)) else 0
+        """Where compiled code counts the services that it completes itself (`Word.SERVICES`); 0 if it completes none."""
         self._run_state = (
             launch,
             execute,
@@ -72,13 +71,10 @@ class Scheduler:
             launch.together,
             self.services,
             self._retire_hooks,
-            self._deferred,
             observer,
             self._on_running,
             self._on_stopped,
         )
-        self.running: AsyncOperation | None = None
-        self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
         self.before_turn: Callable[[], None] | None = None
@@ -87,155 +83,14 @@ class Scheduler:
         self._spent: set[Warp] = set()
         self._seen = self._barrier_arrivals = -1
         self.outside = launch.options.outside
-        self._eager = launch.policy == "eager"
 
     @cached_property
     def _watch(self) -> Watch:
         return Watch(self.launch)
 
-    @property
-    def ready(self) -> list[Warp]:
-        """The warps that can run."""
-        return [warp for queue in self.queues.resident() for warp in queue.ready]
-
-    @property
-    def pending(self) -> list[AsyncOperation]:
-        """The operations that have not performed."""
-        return [operation for queue in self.queues.resident() for operation in queue.pending]
-
     def now(self) -> int:
         """Return the warp-instructions executed so far, with those of the running slice."""
         return self.instructions if self.current is None else self._until - self.current.words[_FUEL]
-
-    # ------------------------------------------------------------------------------------------------ waiting and waking
-
-    def enqueue(self, warp: Warp) -> None:
-        """Give a warp its turn."""
-        if not warp.queued:
-            warp.queued = True
-            queue = warp.cta.group.queue
-            if queue.random is not None:
-                self.queues.enter(queue)
-            queue.ready.append(warp)
-
-    def wake(self, waiters: list[Any]) -> None:
-        """Continue the groups in the list whose wait is over."""
-        groups: list[ConvergedLanes] = waiters[:]
-        waiters.clear()
-        waiters += self._still_waiting(groups)
-
-    def _still_waiting(self, groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
-        """Continue the groups whose wait is over and return the others."""
-        still = []
-        asked, over = None, False
-        for group in groups:
-            wait = group.wait
-            if wait is None:
-                continue
-            if wait is not asked:
-                asked, over = wait, wait.ready()
-            if over:
-                self._resume(group, wait)
-            else:
-                still.append(group)
-        return still
-
-    def _resume(self, group: ConvergedLanes, wait: Wait) -> None:
-        if self._on_resumed is not None:
-            self._on_resumed(group)
-        group.wait = None
-        group.state = RUN
-        warp = group.warp
-        if wait.retry:
-            group.again = True
-            group.retried = wait
-        else:
-            retire_hook = self._retire_hooks[group.op]
-            if retire_hook is not None:
-                running, warp.mask = warp.mask, group.active
-                retire_hook(warp, self.launch.program.ops[group.op])
-                warp.mask = running
-        self.enqueue(warp)
-
-    def _poll(self, clusters: Iterable[Cluster]) -> bool:
-        """Test the waits of clusters that have no list of waiters; return whether one is over."""
-        over = False
-        for cluster in clusters:
-            waiting = cluster.polling
-            if waiting:
-                cluster.polling = self._still_waiting(waiting)
-                over |= len(cluster.polling) < len(waiting)
-        return over
-
-    def _poll_all(self) -> bool:
-        return self._poll([cluster for queue in self.queues.resident() for cluster in queue.clusters])
-
-    # -------------------------------------------------------------------------------------------- asynchronous operations
-
-    def issue(self, operation: AsyncOperation) -> None:
-        """Issue an asynchronous operation; under ``eager`` it performs at once."""
-        if self._on_issued is not None:
-            self._on_issued(operation)
-        if self._eager:
-            operation.done = True
-            self._carry_out(operation)
-        elif operation.after is None:
-            self._queue_of(operation).pending.append(operation)
-        else:
-            self.signals.append(operation)
-            self._signal()
-
-    def _queue_of(self, operation: AsyncOperation) -> Queue:
-        queue = cast("CtaState", operation.cta).group.queue
-        self.queues.enter(queue)
-        return queue
-
-    def _perform(self, queue: Queue, at: int) -> None:
-        operation = queue.pending[at]
-        if operation.queue is not None:
-            at = next(i for i, other in enumerate(queue.pending) if other.queue == operation.queue)
-            operation = queue.pending[at]
-        del queue.pending[at]
-        self._do(operation)
-
-    def _do(self, operation: AsyncOperation) -> None:
-        self.running = operation
-        operation.done = True
-        self._carry_out(operation)
-        self.running = None
-        if operation.after is None:
-            self._signal()
-
-    def _carry_out(self, operation: AsyncOperation) -> None:
-        self.performing = operation
-        if self._on_performing is not None:
-            self._on_performing(operation)
-        operation.perform()
-        if self._on_performed is not None:
-            self._on_performed(operation)
-        self.performing = None
-        self.launch.progress += 1
-
-    def _signal(self) -> None:
-        """Perform the operations that signal the completion of others, if those have completed."""
-        ready = [s for s in self.signals if s.after is not None and all(o.done for o in s.after)]
-        if ready:
-            self.signals = [s for s in self.signals if s not in ready]
-            for operation in ready:
-                self._do(operation)
-
-    def perform_one(self, queue: Queue) -> bool:
-        """Perform an operation of a queue that may perform now."""
-        if not queue.pending:
-            return False
-        self._perform(queue, queue.next_operation())
-        return True
-
-    def finish_operations(self, cta: CtaState) -> None:
-        """Perform the pending operations of a CTA that exits."""
-        queue = cta.group.queue
-        while queue.pending and any(o.cta is cta for o in queue.pending):
-            self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
 
     # --------------------------------------------------------------------------------------------------------- main loop
 
@@ -369,7 +224,7 @@ class Scheduler:
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch, execute, ops, handlers, together, services, retire_hooks, deferred, observer, running, stopped = self._run_state
+        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
         words = warp.words
         context = warp.context
         fuel = warp.fuel or SLICE
@@ -403,7 +258,7 @@ class Scheduler:
                     group.expired = False
                 else:
                     status = execute(context)
-                    if observer is not None and words[_EVENTS] and not (status == _SERVICE and deferred[words[_INFO]]):
+                    if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]

@@ -64,6 +64,8 @@ def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     words[_AT.ALLOCATIONS] = address_of(launch.allocations)
     words[_AT.ALLOCATION_COUNT] = launch.allocation_count
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
+    words[_AT.SERVICES] = launch.scheduler.counted_at
+    words[_AT.PHASES] = address_of(cta.phases)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     if launch.uses_tensor_memory:
         words[_AT.TENSOR] = cta.tensor_address

@@ -61,6 +61,11 @@ class Slot:
     newest: int = 0
     """Of cp.async, the number of the newest copy, in a group or not yet."""
 
+    def commit(self) -> None:
+        """Commit a group: the accesses that follow have the next number."""
+        self.clock = clock = self.clock + 1
+        self.groups.append(clock)
+
 
 class Use(NamedTuple):
     """An initialisation of an mbarrier object or an arrival on it, as an access of a slot."""
@@ -139,8 +144,6 @@ class Agent:
     """By lane: the slot of its operations on tensor memory."""
     copies: Slot | None = None
     """The slot of cp.async, if the program has any."""
-    commits: int = 0
-    """The commit_groups of cp.async among the rows that are not yet drained."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not have been read: op index and clock. Compiled code holds newer ones (`TransferWord.LOADS`)."""
     transfers: Any = None

@@ -1,0 +1,107 @@
+"""Asynchronous operations of a launch: issued by warps, performed now or later, as the policy says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ptxlab.isa.context import AsyncOperation
+from ptxlab.machine.observe.observer import overridden_hook
+from ptxlab.machine.schedule.queues import Queue, Queues
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Operations"]
+
+
+class Operations:
+    """Issues and performs operations.
+
+    Attributes
+    ----------
+    signals : operations that perform when others are complete
+    running : the operation taken from a queue that is performing
+    performing : the operation that is performing
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.queues = Queues(launch)
+        self.signals: list[AsyncOperation] = []
+        self.running: AsyncOperation | None = None
+        self.performing: AsyncOperation | None = None
+        self._eager = launch.policy == "eager"
+        self._on_issued = overridden_hook(launch.observer, "issued")
+        self._on_performing = overridden_hook(launch.observer, "performing")
+        self._on_performed = overridden_hook(launch.observer, "performed")
+
+    @property
+    def pending(self) -> list[AsyncOperation]:
+        """The operations that have not performed."""
+        return [operation for queue in self.queues.resident() for operation in queue.pending]
+
+    def issue(self, operation: AsyncOperation) -> None:
+        """Issue an asynchronous operation; under ``eager`` it performs at once."""
+        if self._on_issued is not None:
+            self._on_issued(operation)
+        if self._eager:
+            operation.done = True
+            self._carry_out(operation)
+        elif operation.after is None:
+            self._queue_of(operation).pending.append(operation)
+        else:
+            self.signals.append(operation)
+            self._signal()
+
+    def _queue_of(self, operation: AsyncOperation) -> Queue:
+        queue = cast("CtaState", operation.cta).group.queue
+        self.queues.enter(queue)
+        return queue
+
+    def _perform(self, queue: Queue, at: int) -> None:
+        operation = queue.pending[at]
+        if operation.queue is not None:
+            at = next(i for i, other in enumerate(queue.pending) if other.queue == operation.queue)
+            operation = queue.pending[at]
+        del queue.pending[at]
+        self._do(operation)
+
+    def _do(self, operation: AsyncOperation) -> None:
+        self.running = operation
+        operation.done = True
+        self._carry_out(operation)
+        self.running = None
+        if operation.after is None:
+            self._signal()
+
+    def _carry_out(self, operation: AsyncOperation) -> None:
+        self.performing = operation
+        if self._on_performing is not None:
+            self._on_performing(operation)
+        operation.perform()
+        if self._on_performed is not None:
+            self._on_performed(operation)
+        self.performing = None
+        self.launch.progress += 1
+
+    def _signal(self) -> None:
+        """Perform the operations that signal the completion of others, if those have completed."""
+        ready = [s for s in self.signals if s.after is not None and all(o.done for o in s.after)]
+        if ready:
+            self.signals = [s for s in self.signals if s not in ready]
+            for operation in ready:
+                self._do(operation)
+
+    def perform_one(self, queue: Queue) -> bool:
+        """Perform an operation of a queue that may perform now."""
+        if not queue.pending:
+            return False
+        self._perform(queue, queue.next_operation())
+        return True
+
+    def finish_operations(self, cta: CtaState) -> None:
+        """Perform the pending operations of a CTA that exits."""
+        queue = cta.group.queue
+        while queue.pending and any(o.cta is cta for o in queue.pending):
+            self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))

@@ -229,7 +229,10 @@ class DeviceMemory:
 
     def origins(self) -> list[Origin]:
         """The origins of all undefined bits."""
-        return list(dict.fromkeys(o for a in self.mirrored() if a.mirror is not None for each in a.mirror.origins for o in each))
+        mirrored = self.mirrored()
+        if not mirrored:
+            return []
+        return list(dict.fromkeys(o for a in mirrored if a.mirror is not None for each in a.mirror.origins for o in each))
 
     def undefined(self, address: int, size: int) -> Iterator[Origin]:
         """The origins of undefined bits in a range of one allocation."""

@@ -1,6 +1,7 @@
 """Arrays are device memory themselves while a kernel runs: nothing is copied that is not written, and failures leave them as they were."""
 
 import json
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -40,6 +41,16 @@ def test_one_cluster_of_a_large_product(check: str) -> None:
     assert arrays == 3 * 128
     assert found["begun_mib"] - own >= 0.9 * arrays, "the arrays are in memory before the launch"
     assert found["peak_mib"] - own <= 1.3 * arrays
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_memory_of_a_process_that_compiles(tmp_path: Path) -> None:
+    """The whole process, with Python, NumPy and LLVM, takes no more than 1.3 times the arrays."""
+    command = [sys.executable, "-m", "benchmarks.worker", "one_cluster", "8192", "none"]
+    environment = os.environ | {"PTXLAB_CACHE_DIR": str(tmp_path)}
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment).stdout)
+    assert list(tmp_path.glob("*/*.o")), "it has compiled the kernel"
+    assert found["peak_mib"] <= 1.3 * found["arrays_mib"]
 
 
 @pytest.mark.parametrize("writeable", [True, False])

@@ -1,17 +1,32 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.isa.address_space import GLOBAL_BASE
-from ptxlab.machine.memory.global_memory import AccessError, DeviceMemory
+from ptxlab.machine.memory.global_memory import AccessError, DeviceMemory, sparse_bytes
 
 
 def refused(memory: DeviceMemory, address: int, size: int, write: bool = False) -> tuple[str, str]:
     with pytest.raises(AccessError) as caught:
         memory.view(address, size, write)
     return caught.value.code, caught.value.message
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_sparse_bytes_take_memory_only_where_they_are_written() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) << 10
+
+    before = resident()
+    made = sparse_bytes(64 << 20)
+    made[:: 2 << 20] = 1
+    assert resident() - before < 2 << 20
+    assert made.sum() == 32
 
 
 def test_allocations_are_aligned_apart_and_in_the_table() -> None:

@@ -32,6 +32,37 @@ def test_a_launch_follows_what_it_is_given_not_the_launch_before() -> None:
         assert (out == 1000 * grid + block).all()
 
 
+@pytest.mark.parametrize("check", ["none", "all"])
+def test_shared_memory_holds_nothing_of_the_launch_before(check: str) -> None:
+    """Word 0 of thread t is stored or not, then read: what was not written in this launch is what it is in the first launch."""
+    body = """
+    mov.u32 r3, buffer; mad.lo.u32 r3, tid, 4, r3;
+    .reg .pred narrow;
+    setp.ne.u32 narrow, size, 64;
+    @narrow st.shared.u32 [r3], 7;
+    ld.shared.u32 r1, [r3];
+    """
+    made = kernel(body + store("r1"), shared=".shared .b32 buffer[64];")
+
+    def launch(block: int) -> tuple[list[int], list[str], int]:
+        out = np.zeros(block, np.uint32)
+        result = made.launch(block=block, args=[out], check=check)
+        return out.tolist(), [d.code for d in result.diagnostics], result.stats.instructions
+
+    first, written, again = launch(64), launch(32), launch(64)
+    assert first == again
+    assert written[0] == [7] * 32
+    assert 7 not in again[0]
+
+
+def test_shared_memory_of_another_size_is_made_anew() -> None:
+    made = kernel("mov.u32 r1, %dynamic_smem_size;" + store("r1"))
+    for size in (1024, 4096, 1024, 0):
+        out = np.zeros(32, np.uint32)
+        assert made.launch(block=32, shared_bytes=size, args=[out]).ok
+        assert (out == size).all()
+
+
 @pytest.mark.parametrize(
     ("name", "good", "wrong", "code"), [("grid", 1, 1.0, "A308"), ("grid", 1, True, "A308"), ("seed", 1, True, "A310")]
 )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 
-__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "DescriptorError", "Finding", "TensorMapError", "html_of"]
+__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "DescriptorError", "Finding", "TensorMapError", "escaped", "html_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +189,13 @@ class BitFormat:
             if width:
                 yield low, width
             low += width + 1
+
+
+def escaped(text: str) -> str:
+    """Text as HTML shows it; the module that does it has a large table of named characters, so it is imported when it is needed."""
+    from html import escape
+
+    return escape(text)
 
 
 def html_of(descriptor: object) -> str:

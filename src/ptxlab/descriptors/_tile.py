@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.descriptors._bitfields import DescriptorError, Finding, html_of
+from ptxlab.descriptors._bitfields import DescriptorError, Finding, escaped, html_of
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import (
     ComposedLayout,
@@ -141,7 +140,7 @@ class OperandTile:
         try:
             described = html_of(self.descriptor())
         except DescriptorError as error:
-            described = f"<p>no descriptor: {escape(error.diagnostic.message)}</p>"
+            described = f"<p>no descriptor: {escaped(error.diagnostic.message)}</p>"
         return f"<p>{what}</p>{layout._repr_html_()}{described}"
 
     def descriptor(self) -> SharedMemoryDescriptor:

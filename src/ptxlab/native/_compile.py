@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from ptxlab.native._host import host
+from ptxlab.native._llvm import llvm
 from ptxlab.native.caches import OBJECTS
 
 __all__ = ["Library", "compile_ir", "compile_or_load", "compiler_lock", "load_cached", "object_key"]
@@ -27,9 +28,7 @@ class Library:
     __slots__ = ("__weakref__", "_addresses", "_tracker")
 
     def __init__(self, image: bytes, exports: Iterable[str], symbols: Mapping[str, int]) -> None:
-        from llvmlite import binding
-
-        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
+        builder = llvm().JITLibraryBuilder().add_object_img(image).add_current_process()
         for name, address in symbols.items():
             builder.import_symbol(name, address)
         for name in exports:
@@ -58,8 +57,7 @@ def object_key(*parts: object) -> str:
 
 @cache
 def _initialise() -> Any:
-    from llvmlite import binding
-
+    binding = llvm()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding
@@ -99,9 +97,7 @@ def _jit() -> Any:
 @contextmanager
 def compiler_lock() -> Iterator[None]:
     """While this is held, no other thread is inside LLVM: a process that is forked now can compile."""
-    from llvmlite.binding import ffi
-
-    with _LOCK, ffi.lib._lock:
+    with _LOCK, llvm().ffi.lib._lock:
         yield
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from ptxlab.native._llvm import llvm
+
 __all__ = ["Host", "host"]
 
 AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
@@ -38,8 +40,7 @@ def host() -> Host:
     >>> host().vector_bits in (128, 256, 512)
     True
     """
-    from llvmlite import binding
-
+    binding = llvm()
     features = binding.get_host_cpu_features()
     if all(features.get(name) for name in AVX512):
         bits = 512

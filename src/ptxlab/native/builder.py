@@ -67,6 +67,16 @@ class Module:
         """The module as LLVM IR."""
         return "\n".join([*self._globals.values(), *(function.text() for function in self.functions), ""])
 
+    def finish(self) -> str:
+        """The same text; functions forget their instructions.
+
+        A function and its values refer to each other: without this, the instructions would stay in memory until Python looks for cycles.
+        """
+        text = self.text()
+        for function in self.functions:
+            function.forget()
+        return text
+
 
 class Function:
     """A function that is being written.
@@ -108,6 +118,11 @@ class Function:
         head = f"define {self._linkage}{self.result} @{self.name}({listed}) {self._attributes} {{"
         last = [] if self._ended or self.result != "void" else ["  ret void"]
         return "\n".join([head, "entry:", *self._slots, *self._lines, *last, "}"])
+
+    def forget(self) -> None:
+        """Drop all instructions."""
+        self._lines.clear()
+        self._slots.clear()
 
     # ---------------------------------------------------------------------------------------------------- instructions
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -11,16 +10,31 @@ from pathlib import Path
 from typing import TypeVar
 
 from ptxlab import _version
+from ptxlab._digests import blake2b
 from ptxlab.native._host import host
+from ptxlab.native._llvm import llvm
 
 __all__ = ["OBJECTS", "BoundedCache", "DiskCache", "cache_directory", "cache_folder", "made_once"]
 
 K = TypeVar("K")
 V = TypeVar("V")
-MAGIC = b"ptxlab-object-1\n"
+MAGIC = b"ptxlab-object-2\n"
 DIGEST = 32
 ROOT = Path(__file__).parents[1]
-SOURCES = ("_arrays.py", "_records.py", "native", "tables", "formats", "layout", "descriptors", "numerics", "ptx", "isa", "engine")
+SOURCES = (
+    "_arrays.py",
+    "_digests.py",
+    "_records.py",
+    "native",
+    "tables",
+    "formats",
+    "layout",
+    "descriptors",
+    "numerics",
+    "ptx",
+    "isa",
+    "engine",
+)
 """The packages and modules whose text decides what code is generated: the engine and all that it imports, less what only words messages."""
 
 
@@ -133,7 +147,7 @@ class DiskCache:
 
     def key(self, *parts: object) -> str:
         """A key in hexadecimal digits: a digest of the parts (by ``repr``) and of the version."""
-        digest = hashlib.sha256(self._version())
+        digest = blake2b(self._version(), digest_size=DIGEST)
         for part in parts:
             text = repr(part).encode()
             digest.update(len(text).to_bytes(8, "little") + text)
@@ -190,21 +204,20 @@ class DiskCache:
 
 
 def _sealed(key: str, payload: bytes) -> bytes:
-    return MAGIC + hashlib.sha256(key.encode() + payload).digest() + payload
+    return MAGIC + blake2b(key.encode() + payload, digest_size=DIGEST).digest() + payload
 
 
 @cache
 def _toolchain() -> bytes:
     """What besides the request decides the code: our version and sources, llvmlite with its LLVM, and the processor."""
     import llvmlite
-    from llvmlite import binding
 
-    digest = hashlib.sha256()
+    digest = blake2b()
     for source in (ROOT / name for name in SOURCES):
         for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
             text = path.read_bytes()
             digest.update(f"{path.relative_to(ROOT)} {len(text)}\n".encode() + text)
-    digest.update(repr((_version.__version__, llvmlite.__version__, binding.llvm_version_info, host())).encode())
+    digest.update(repr((_version.__version__, llvmlite.__version__, llvm().llvm_version_info, host())).encode())
     return digest.digest()
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from ptxlab import ptx
@@ -26,6 +25,14 @@ def check_header(target: str, version: tuple[int, int]) -> list[Finding]:
     return [*_check_version(version), *_check_target(target, version)]
 
 
+def _suggestion(word: str, known: Iterable[str], least: float = 0.6, before: str = "") -> str:
+    """The fix that names the known word that is most like one that is not known."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), 1, least)
+    return f"did you mean {before}{near[0]}?" if near else ""
+
+
 def _check_version(version: tuple[int, int]) -> list[Finding]:
     major, minor = version
     newest = ".".join(map(str, LATEST_VERSION))
@@ -41,8 +48,7 @@ def _check_version(version: tuple[int, int]) -> list[Finding]:
 def _check_target(target: str, version: tuple[int, int]) -> list[Finding]:
     since = TARGETS.get(target)
     if since is None:
-        near = get_close_matches(target, TARGETS, 1)
-        return [Finding("L108", f"there is no target {target}", fix=f"did you mean {near[0]}?" if near else "")]
+        return [Finding("L108", f"there is no target {target}", fix=_suggestion(target, TARGETS))]
     if version < since:
         fix = f"write .version {since[0]}.{since[1]}"
         return [Finding("L108", f"{target} needs PTX ISA {since[0]}.{since[1]}; the module has {version[0]}.{version[1]}", fix=fix)]
@@ -58,8 +64,7 @@ def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[
     if not forms:
         if not is_declared(instruction.opcode):
             return None
-        near = get_close_matches(instruction.opcode, FORMS, 1, 0.5)
-        return [Finding("L101", f"there is no instruction {instruction.opcode}", fix=f"did you mean {near[0]}?" if near else "")]
+        return [Finding("L101", f"there is no instruction {instruction.opcode}", fix=_suggestion(instruction.opcode, FORMS, 0.5))]
     tried = [_check_form(form, instruction, target, version, symbols) for form in forms]
     return min(tried, key=_weight)
 
@@ -198,10 +203,8 @@ def _without_slot(form: Form, modifier: str, values: _Values, instruction: ptx.I
     if modifier == form.length and all(f"v{len(o.items)}" == modifier for o in instruction.operands if isinstance(o, ptx.Vector)):
         name = form.words[0]
         return Finding("L122", f".{modifier} means nothing on {name}; the assembler lets it pass where it is the length of the vectors")
-    near = get_close_matches(modifier, [c for slot in form.slots for c in slot.choices], 1)
-    return Finding(
-        "L102", f"{form.name} has no modifier .{modifier}", fix=f"did you mean .{near[0]}?" if near else "", section=form.section
-    )
+    fix = _suggestion(modifier, [c for slot in form.slots for c in slot.choices], before=".")
+    return Finding("L102", f"{form.name} has no modifier .{modifier}", fix=fix, section=form.section)
 
 
 def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:

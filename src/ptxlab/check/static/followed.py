@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from ptxlab import ptx
+from ptxlab._digests import blake2b
 from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
@@ -68,4 +68,4 @@ def _parts(module: ptx.Module) -> tuple[dict[str, bytes], bytes]:
 
 
 def _digest(lines: list[str]) -> bytes:
-    return sha256("\n".join(lines).encode(errors="surrogatepass")).digest()
+    return blake2b("\n".join(lines).encode(errors="surrogatepass")).digest()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from html import escape
 from typing import Any
 
 from ptxlab._records import dataclass
-from ptxlab.descriptors._bitfields import BitField, BitFormat, Finding
+from ptxlab.descriptors._bitfields import BitField, BitFormat, Finding, escaped
 
 __all__ = ["Explanation", "FieldRow", "Hint", "Interpretation", "field_rows"]
 
@@ -102,15 +101,15 @@ class Interpretation:
     def _repr_html_(self) -> str:
         """An HTML fragment, as notebooks show it."""
         rows = "".join(
-            f"<tr><td>{escape(f.bits)}</td><td><b>{escape(f.name)}</b></td><td><code>{escape(f.value)}</code></td><td>{escape(f.meaning)}</td></tr>"
+            f"<tr><td>{escaped(f.bits)}</td><td><b>{escaped(f.name)}</b></td><td><code>{escaped(f.value)}</code></td><td>{escaped(f.meaning)}</td></tr>"
             for f in self.fields
         )
         head = "<tr><th>bits</th><th>field</th><th>value</th><th>meaning</th></tr>"
-        parts = [f"<h4>{escape(self.title)}</h4><p><small>{escape(self.section)}</small></p><table>{head}{rows}</table>"]
-        parts += [f"<p>{escape(name)}: <code>{escape(text)}</code></p>" for name, text in self.layouts]
-        parts += [f"<p>{escape(note)}</p>" for note in self.notes]
-        parts += [f"<p><b>not legal:</b> {escape(str(f))}{escape(f' Fix: {f.fix}' if f.fix else '')}</p>" for f in self.findings]
-        parts += [f"<p><b>did you mean:</b> {escape(str(hint))}</p>" for hint in self.hints]
+        parts = [f"<h4>{escaped(self.title)}</h4><p><small>{escaped(self.section)}</small></p><table>{head}{rows}</table>"]
+        parts += [f"<p>{escaped(name)}: <code>{escaped(text)}</code></p>" for name, text in self.layouts]
+        parts += [f"<p>{escaped(note)}</p>" for note in self.notes]
+        parts += [f"<p><b>not legal:</b> {escaped(str(f))}{escaped(f' Fix: {f.fix}' if f.fix else '')}</p>" for f in self.findings]
+        parts += [f"<p><b>did you mean:</b> {escaped(str(hint))}</p>" for hint in self.hints]
         return f"<div class='ptxlab-explanation'>{''.join(parts)}</div>"
 
 
@@ -149,8 +148,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         first, *others = self.interpretations
-        rest = "".join(f"<li>as {escape(one.what)} ({one.score:.2f}): {escape(_summary(one))}</li>" for one in others)
-        return f"<p><code>{escape(self.shown)}</code></p>{first._repr_html_()}" + (f"<p>Other readings</p><ul>{rest}</ul>" if rest else "")
+        rest = "".join(f"<li>as {escaped(one.what)} ({one.score:.2f}): {escaped(_summary(one))}</li>" for one in others)
+        return f"<p><code>{escaped(self.shown)}</code></p>{first._repr_html_()}" + (f"<p>Other readings</p><ul>{rest}</ul>" if rest else "")
 
 
 def _summary(one: Interpretation) -> str:

@@ -7,11 +7,11 @@ texts that differ in names, comments or source lines, have one code, in memory a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
 from ptxlab import native
+from ptxlab._digests import blake2b
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.llvm.region import emit_region
 from ptxlab.engine.program import Program
@@ -37,7 +37,7 @@ def load_or_compile(program: Program, nodes: Nodes, numbers: list[int], width: i
                 _LOADED[contents] = found
                 return found
     text, helpers = emit_region(program, nodes, numbers, width)
-    contents = native.object_key(hashlib.blake2b(text.encode()).hexdigest())
+    contents = native.object_key(blake2b(text.encode()).hexdigest())
     found = _LOADED.get(contents)
     if found is None:
         found = _LOADED[contents] = native.compile_ir(text, _FUNCTION, key=contents, symbols=_addresses(helpers))

@@ -39,7 +39,7 @@ def emit_region(program: Program, nodes: Nodes, numbers: list[int], width: int) 
     """LLVM IR of a region, and the helpers it calls."""
     region = Region(program, nodes, numbers, width)
     region.emit()
-    return region.module.text(), tuple(region.caller.used)
+    return region.module.finish(), tuple(region.caller.used)
 
 
 class Region:

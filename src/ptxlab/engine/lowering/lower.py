@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ptxlab._digests import blake2b
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
@@ -161,7 +161,7 @@ class Lowering:
             symbols=list(self.symbols),
             directives=dict(function.directives),
             local_variables=self.local_variables,
-            digest=hashlib.sha256(text.encode()).hexdigest() if self.module.text else "",
+            digest=blake2b(text.encode()).hexdigest() if self.module.text else "",
         )
         if contracted:
             contract_program(program)

@@ -7,7 +7,6 @@ it; constants have shape (1,).
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -347,6 +346,8 @@ def _fma64(a: Value, b: Value, c: Value) -> Value:
 
 
 def _fma_exact(a: float, b: float, c: float) -> float:
+    from fractions import Fraction
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return 0.0

@@ -58,6 +58,9 @@ class Cluster:
     turns: int = 0
 
 
+_NO_WORDS = np.zeros(0, np.uint64)
+
+
 class _NamedBarriers(dict[int, NamedBarrier]):
     """The barriers that a CTA has used, by number."""
 
@@ -112,7 +115,7 @@ class CtaState:
         self.named = _NamedBarriers(launch)
         self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
-        self.words: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self.words: NDArray[np.uint64] = _NO_WORDS
 
     @property
     def tensor_address(self) -> int:

@@ -149,6 +149,8 @@ class Launch:
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
         """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
         own = self.facts.of(_own_addresses)
+        if not globals_:
+            return own
         return own | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
 
     @cached_property
@@ -283,16 +285,17 @@ class Launch:
         at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
+        width, height, depth = size
+        left, top, front = at[0] * width, at[1] * height, at[2] * depth
         for rank in range(self.cluster_size):
-            inner = (rank % size[0], rank // size[0] % size[1], rank // (size[0] * size[1]))
-            x, y, z = (a * s + i for a, s, i in zip(at, size, inner, strict=True))
+            x, y, z = left + rank % width, top + rank // width % height, front + rank // (width * height)
             sm = unit[rank]
             sm.ctas += 1
             sm.threads_used += self.warps_per_cta * 32
             sm.shared_used += self.shared_bytes
             if sm.tensor is None:
                 sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
-            shared = self._shared.pop() if self._shared else aligned_bytes(self.shared_bytes, 1024)
+            shared = self._shared.pop() if self._shared else self.facts.shared_memory(self.shared_bytes)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
             self._contents.fill(shared)
             group.table[rank] = cta.shared_address, len(shared)
@@ -440,6 +443,7 @@ class Launch:
     def forget(self) -> None:
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
         self.facts.frames.extend(self._frames)
+        self.facts.shared.extend(self._shared)
         for each in (self.observations, self):
             vars(each).clear()
 

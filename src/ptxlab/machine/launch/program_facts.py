@@ -7,11 +7,15 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.context import Wait
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
+from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.warp.frame import Frame
 
 if TYPE_CHECKING:
@@ -32,8 +36,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-_MOST_FRAMES = 8
-"""Launches keep so many frames for the next launch."""
+_MOST_FRAMES, _MOST_SHARED = 8, 4
+"""Launches keep the frames of so many warps, and the shared memory of so many CTAs, for the next launch."""
+_SHARED_ALIGNMENT = 1024
 
 
 class ProgramFacts:
@@ -45,7 +50,7 @@ class ProgramFacts:
     specials : name, frame offset and bits of the special registers in the frame
     handlers : by instruction, the function of a service
     together : by instruction, whether it is a service that all lanes execute together
-    frames : of warps that have ended, for the next launch
+    frames, shared : of warps and CTAs that have ended, for the next launch
     tracked : whether the program follows undefined bits
     executed : whether a launch of the program has run to its end
     """
@@ -60,6 +65,7 @@ class ProgramFacts:
         self.handlers = [self._handler(op) for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.frames: deque[Frame] = deque(maxlen=_MOST_FRAMES)
+        self.shared: deque[NDArray[np.uint8]] = deque(maxlen=_MOST_SHARED)
         self._found: dict[Hashable, Any] = {}
         self.tracked = program.tracked
         self.executed = False
@@ -71,12 +77,21 @@ class ProgramFacts:
         except IndexError:
             return Frame(self.program.frame_bytes)
 
+    def shared_memory(self, size: int) -> NDArray[np.uint8]:
+        """Shared memory for a CTA, with anything in it."""
+        try:
+            found = self.shared.pop()
+        except IndexError:
+            return aligned_bytes(size, _SHARED_ALIGNMENT)
+        return found if len(found) == size else aligned_bytes(size, _SHARED_ALIGNMENT)
+
     def of(self, find: Callable[..., T], *given: Hashable) -> T:
         """``find(program, *given)``, which depends on nothing else."""
         key = find, given
-        if key not in self._found:
-            self._found[key] = find(self.program, *given)
-        found: T = self._found[key]
+        try:
+            found: T = self._found[key]
+        except KeyError:
+            found = self._found[key] = find(self.program, *given)
         return found
 
     def each_of(self, find: Callable[[Program], Iterable[T]]) -> tuple[T, ...]:

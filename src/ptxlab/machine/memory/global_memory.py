@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +20,7 @@ from ptxlab.machine.memory.elements import ArrayPlace, elements_text
 from ptxlab.machine.memory.mirror import WRITE_IT, DeviceMirror, Origin
 from ptxlab.native import address_of
 
-__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes", "out_of_memory"]
+__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes", "out_of_memory", "sparse_bytes"]
 
 ALIGNMENT = 256
 """Every allocation starts at a multiple of this, as ``cudaMalloc`` promises."""
@@ -35,6 +38,19 @@ def aligned_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:
     raw = np.zeros(size + alignment, np.uint8)
     skip = -address_of(raw) % alignment
     return raw[skip : skip + size]
+
+
+def sparse_bytes(size: int) -> NDArray[np.uint8]:
+    """Return zeroed bytes, of which only small pages that are written take memory.
+
+    NumPy asks Linux for large pages, of 2 MiB or more, for arrays of 4 MiB or more.
+    """
+    if sys.platform != "linux":
+        return aligned_bytes(size)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without large pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 def out_of_memory(name: str, size: int, free: int, limit: int) -> PtxlabError:
@@ -213,7 +229,10 @@ class DeviceMemory:
 
     def origins(self) -> list[Origin]:
         """The origins of all undefined bits."""
-        return list(dict.fromkeys(o for a in self.mirrored() if a.mirror is not None for each in a.mirror.origins for o in each))
+        mirrored = self.mirrored()
+        if not mirrored:
+            return []
+        return list(dict.fromkeys(o for a in mirrored if a.mirror is not None for each in a.mirror.origins for o in each))
 
     def undefined(self, address: int, size: int) -> Iterator[Origin]:
         """The origins of undefined bits in a range of one allocation."""

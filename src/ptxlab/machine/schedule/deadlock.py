@@ -5,12 +5,12 @@ The report says for each wait what is missing, and which instructions could supp
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ptxlab._digests import blake2b
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import Supplied
@@ -314,7 +314,7 @@ class Watch:
 
     def _registers(self) -> bytes:
         """A digest of registers and of the barriers of CTAs and clusters."""
-        digest = hashlib.blake2b(digest_size=16)
+        digest = blake2b(digest_size=16)
         for cta in self._launch.resident:
             digest.update(repr((cta.group.barrier.state(), *(barrier.state() for barrier in cta.named.values()))).encode())
             for warp in cta.warps:
@@ -323,7 +323,7 @@ class Watch:
         return digest.digest()
 
     def _memory(self) -> bytes:
-        digest = hashlib.blake2b(digest_size=16)
+        digest = blake2b(digest_size=16)
         for cta in self._launch.resident:
             digest.update(cta.shared.data)
             for first, columns in cta.tensor.allocations_of(cta):

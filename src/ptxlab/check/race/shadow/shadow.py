@@ -6,7 +6,6 @@ import ctypes
 import sys
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from math import prod
 from pathlib import Path
 from struct import Struct
@@ -16,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab._digests import blake2b
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain
 from ptxlab.check.race.shadow._spans_ir import emit_spans
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.machine.memory.global_memory import aligned_bytes, sparse_bytes
 from ptxlab.native import address_of
 from ptxlab.native.builder import Module
 
@@ -30,6 +30,8 @@ MEMORY_GRANULE = 5, 0
 """log2 of the bytes of a granule, and of the bytes for each bit of its mask: 32 bytes, one bit for each byte."""
 TENSOR_GRANULE = 7, 2
 """32 lanes of a column, one bit for each lane."""
+_SPARSE = 1 << 22
+"""Cells of so many bytes or more are of memory of which a launch may access little."""
 _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
 
@@ -48,7 +50,7 @@ def _sources() -> str:
     """A digest of the modules that decide the code beside the packages that every key of the cache includes."""
     here = Path(__file__).parent
     files = sorted(here.glob("*.py")), [here.parents[1] / "model.py"]
-    return sha256(b"".join(file.read_bytes() for group in files for file in group)).hexdigest()
+    return blake2b(b"".join(file.read_bytes() for group in files for file in group)).hexdigest()
 
 
 def _request(opt: int) -> tuple[object, ...]:
@@ -158,7 +160,9 @@ class Shadow:
                 found = self._free.pop(at)
                 found[:] = 0
                 return found
-        return aligned_bytes(8 * prod(shape)).view(np.uint64).reshape(shape)
+        size = 8 * prod(shape)
+        made = aligned_bytes(size) if size < _SPARSE else sparse_bytes(size)
+        return made.view(np.uint64).reshape(shape)
 
     def forget(self, made: Object) -> None:
         """Stop watching an object."""

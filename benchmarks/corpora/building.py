@@ -13,6 +13,8 @@ from .programs import Program
 
 __all__ = ["BuildFailure", "built"]
 
+_HEADERS = Path(__file__).with_name("headers")
+
 
 class BuildFailure(Exception):
     """What the compiler says against a program."""
@@ -31,7 +33,7 @@ def built(program: Program, root: Path, checkout: Path, folder: Path) -> Path:
         return executable
     folder.mkdir(parents=True, exist_ok=True)
     virtual = "compute_" + program.target.removeprefix("sm_")
-    options = [option.replace("{checkout}", str(checkout)) for option in program.build]
+    options = [option.replace("{checkout}", str(checkout)).replace("{headers}", str(_HEADERS)) for option in program.build]
     command = [str(nvcc.find_nvcc()), "-std=c++17", "-cudart", "shared", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}"]
     with TemporaryDirectory() as libraries:
         link_libraries(Path(libraries))

@@ -45,7 +45,8 @@ class Program:
     options : its own options, which make its sizes small
     ptxlab : options of ``ptxlab exec``
     environment : variables
-    build : of a program in CUDA C++: options of nvcc; ``{checkout}`` stands for the folder of the checkout
+    build : of a program in CUDA C++: options of nvcc; ``{checkout}`` stands for the folder of the checkout, ``{headers}`` for
+        that of our own headers, beside this module
     seconds : the time after which it is ended
     left_out : why it is not run; empty if it is
     judged : by the code of a finding, or by a way to end: whether it is true, or why that is so

@@ -114,6 +114,13 @@ while [ "$1" != -o ]; do shift; done
 touch "$2"
 """
 
+NVCC_THAT_INCLUDES = """#!/bin/sh
+while [ "$1" != -include ]; do shift; done
+grep -q '#define __CUDACC_VER_MINOR__ 8' "$2" || { echo "error: $2" >&2; exit 1; }
+while [ "$1" != -o ]; do shift; done
+touch "$2"
+"""
+
 
 def test_programs_in_cuda_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler, folder = tmp_path / "nvcc", tmp_path / "executables"
@@ -145,6 +152,15 @@ def test_programs_are_linked_with_the_libraries_of_the_cache_as_it_is(tmp_path: 
     cached = tmp_path / "second.so"
     cached.touch()
     assert built(Program("b.cu"), tmp_path, tmp_path, folder).exists()
+
+
+def test_programs_are_built_with_headers_of_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "nvcc"
+    compiler.write_text(NVCC_THAT_INCLUDES)
+    compiler.chmod(0o755)
+    monkeypatch.setattr(building.nvcc, "find_nvcc", lambda: compiler)
+    monkeypatch.setattr(building, "link_libraries", lambda libraries: None)
+    assert built(Program("a.cu", build=("-include", "{headers}/minor_version_8.h")), tmp_path, tmp_path, tmp_path).exists()
 
 
 def test_several_patterns_choose_programs(checkout: Path) -> None:

@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
+PROCESSES := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo quick test test-all lint bench docs clean
 
@@ -30,13 +31,13 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 
 quick: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup --ignore tests/end_to_end --ignore tests/hardware -m "not slow and not sweep and not compiler and not recording"
+	$(PYTEST) $(PROCESSES) --ignore tests/end_to_end --ignore tests/hardware -m "not slow and not sweep and not compiler and not recording"
 
 test: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=25 -m "not slow"
+	$(PYTEST) $(PROCESSES) --durations=25 -m "not slow"
 
 test-all: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup
+	$(PYTEST) $(PROCESSES)
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks

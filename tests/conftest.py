@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # Examples take longer while other processes use the machine: time is limited for whole tests, by pytest-timeout.
 settings.register_profile("no deadline", settings(), deadline=None)
 settings.load_profile("no deadline")
+
+LONGEST = (
+    "end_to_end/cutlass_cpp/test_gemm.py",
+    "debug/test_back.py",
+    "cli/test_exec.py",
+    "interop/torch_device/test_programs.py",
+    "interop/torch_device/test_device.py",
+    "check/test_all_verdicts.py",
+    "end_to_end/fuzz/test_fuzz.py",
+    "end_to_end/triton/test_build.py",
+    "silicon/test_kit.py",
+    "docs/test_site.py",
+)
+"""Files that take long on their own."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several processes, none is left alone with a file that takes long: such files come first."""
+    if hasattr(config, "workerinput"):
+        places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.path, len(places)))

@@ -28,7 +28,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.xdist_group("wheel")
 def test_the_wheel_holds_every_file(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     source = ROOT / "src"
@@ -46,7 +45,6 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
 
 
 @pytest.mark.compiler
-@pytest.mark.xdist_group("wheel")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_a_wheel_for_one_platform_holds_the_driver(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
@@ -64,7 +62,6 @@ def test_a_wheel_for_one_platform_holds_the_driver(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("wheel")
 def test_it_works_without_an_extra(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "venv"
     venv.create(home, with_pip=True)

@@ -163,7 +163,6 @@ int main() {
 
 
 @pytest.mark.compiler
-@pytest.mark.xdist_group("cuda programs")
 def test_events_of_a_native_program(tmp_path: Path) -> None:
     """They are those of another process, and take the estimate of the same launch once and twice."""
     require_nvcc()

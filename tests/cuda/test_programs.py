@@ -18,7 +18,7 @@ from ptxlab.cuda.remote.executables import call_site, carried_runtime, is_execut
 from ptxlab.interop import nvcc
 from tests.interop.nvcc_helpers import require_nvcc
 
-pytestmark = [pytest.mark.compiler, pytest.mark.xdist_group("cuda programs")]
+pytestmark = pytest.mark.compiler
 
 SOURCES = Path(__file__).parent / "programs"
 EXEC = (sys.executable, "-c", "from ptxlab.cli import main; main()", "exec")

@@ -11,12 +11,14 @@ import pytest
 
 from ptxlab.campaign.launchable import read_launchable
 from ptxlab.debug import Focus, Position, Session
+from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.isa.context import Wait
 from tests.sweep_helpers import one_in
 
 from .debug_kernels import EXCHANGE, copies, prepared
 from .gemm_kernels import NAMES, compiled
 from .test_motion import walk
+from .test_values import TYPES
 
 POLICIES = ("eager", "lazy", "random")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm" / "launch.toml"
@@ -86,6 +88,22 @@ def test_the_digest_holds_each_part_of_the_schedule(holder: str, part: str) -> N
         assert session.digest() == before
 
 
+def test_the_digest_holds_each_register_and_its_undefined_bits() -> None:
+    with Session(prepared(TYPES, 64)) as session:
+        digests = [session.digest()]
+        rows = [(info, start) for info in session.launch.program.registers for start in (info.offset, info.shadow) if start >= 0]
+        assert {start == info.shadow for info, start in rows} == {True, False}
+        for warp in session.launch.resident[0].warps:
+            frame = warp.rows.reshape(-1).view(np.uint8)
+            for info, start in rows:
+                for at in (start, start + row_bytes(info.bits) - 1):
+                    frame[at] ^= 1
+                    digests.append(session.digest())
+                    frame[at] ^= 1
+        assert len(set(digests)) == len(digests)
+        assert session.digest() == digests[0]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_many_snapshots(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot at every opportunity, and few that are kept."""
@@ -149,18 +167,27 @@ def test_a_step_back_is_quick() -> None:
 
 
 def test_a_line_back_is_quick() -> None:
-    """Of a thread whose CTA has ended long ago; its instructions end at point 6,184 of 99,168."""
-    with Session(read_launchable(EXAMPLE).prepare()) as session:
+    """Of a thread whose CTA has ended long ago; its instructions end at point 6,184 of 99,168.
+
+    It takes no longer than the launch in a session, half as long on an idle processor: 0.07 and 0.15 seconds.
+    """
+    replay = read_launchable(EXAMPLE).prepare()
+    times: tuple[list[float], list[float]] = ([], [])
+    with Session(replay) as session:
         session.run()
-        end, taken = session.position, []
-        for _ in range(3):
+        end = session.position
+        for _ in range(6):
             session.go_to(end)
             session.focus = Focus()
             started = time.process_time()
             assert session.step_line_back().reason == "step"
-            taken.append(time.process_time() - started)
+            times[0].append(time.process_time() - started)
             assert session.point.step < 6184
-        assert min(taken) < 0.2
+            started = time.process_time()
+            with Session(replay) as other:
+                other.run()
+            times[1].append(time.process_time() - started)
+    assert min(times[0]) <= min(times[1])
 
 
 @pytest.mark.sweep

@@ -53,7 +53,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_the_site_builds(site: Path) -> None:
     pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
     names = {re.sub(r"README$", "index", str(page.relative_to(DOCS).with_suffix(""))) + ".html" for page in DOCS.rglob("*.md")}
@@ -66,7 +65,6 @@ def test_the_site_builds(site: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_the_search_covers_the_forms(site: Path) -> None:
     found = json.loads((site / "search" / "search_index.json").read_text())["docs"]
     pages = {page.relative_to(DOCS).with_suffix(".html").as_posix(): page.read_text() for page in (DOCS / "coverage").glob("*.md")}
@@ -77,7 +75,6 @@ def test_the_search_covers_the_forms(site: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_the_reference_describes_what_the_packages_offer(site: Path) -> None:
     import ptxlab
     from ptxlab import descriptors, diagnostics, layout, numerics, view
@@ -92,7 +89,6 @@ def test_the_reference_describes_what_the_packages_offer(site: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_the_reference_describes_the_libraries(site: Path) -> None:
     from ptxlab.interop import cute, triton
 
@@ -112,7 +108,6 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_no_page_needs_the_network(site: Path) -> None:
     loaded = {
         address
@@ -124,7 +119,6 @@ def test_no_page_needs_the_network(site: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_the_explorer_is_in_the_navigation(site: Path, browser: Browser) -> None:
     link = "return [...document.querySelectorAll(arguments[0])].filter((a) => a.textContent.trim() === arguments[1]).map((a) => a.href)"
     explorer, start = ((site / name).as_uri() for name in (GENERATED, "index.html"))
@@ -136,7 +130,6 @@ def test_the_explorer_is_in_the_navigation(site: Path, browser: Browser) -> None
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 @pytest.mark.parametrize("page", ["index.html", "layouts/index.html"])
 def test_the_search_works_from_files(site: Path, browser: Browser, page: str) -> None:
     """Where a browser neither fetches a file nor starts a worker from one."""
@@ -163,7 +156,6 @@ def test_the_search_works_from_files(site: Path, browser: Browser, page: str) ->
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_no_table_is_cut(site: Path, browser: Browser) -> None:
     """On a screen of 1280 pixels, where both navigations stand beside the page; and no page scrolls sideways on one of 600."""
     script = """return [document.documentElement.scrollWidth - innerWidth,
@@ -191,7 +183,6 @@ def test_no_table_is_cut(site: Path, browser: Browser) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.xdist_group("site")
 def test_the_filter_of_the_coverage_pages(site: Path, browser: Browser) -> None:
     """What stays visible is what the words select in the text of the page."""
     lines = [line for line in (DOCS / "coverage" / "tcgen05.md").read_text().splitlines() if line.startswith("| `")]

@@ -24,7 +24,7 @@ extern "C" __global__ void twice(const int *x, float *y, int n) {
 }
 int main() { twice<<<1, 32>>>(nullptr, nullptr, 0); }
 """
-pytestmark = [pytest.mark.compiler, pytest.mark.xdist_group("nvcc files")]
+pytestmark = pytest.mark.compiler
 """The files are made once."""
 
 PTXLAB = (sys.executable, "-c", "from ptxlab.cli import main; main()")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.interop import nvcc
 
-pytestmark = [pytest.mark.compiler, pytest.mark.xdist_group("nvcc host")]
+pytestmark = pytest.mark.compiler
 """The library is made once."""
 
 PROGRAM = """

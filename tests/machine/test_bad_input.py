@@ -48,9 +48,9 @@ def outcome(bad: BadInput) -> str:
 
 @pytest.mark.parametrize("bad", BAD_INPUTS, ids=lambda bad: bad.name)
 def test_text(bad: BadInput) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found = outcome(bad)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     if os.environ.get("PTXLAB_REWRITE"):
         texts = expected() | {bad.name: found}
         GOLDEN.write_text("\n".join(f"{MARK}{b.name}\n{texts[b.name]}" for b in BAD_INPUTS if b.name in texts))

@@ -16,7 +16,7 @@ from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, LOAD_REGISTERS, SCALE_IDS, S
 from tests.sweep_helpers import one_in
 from tests.tables.specification_helpers import TENSOR_CELLS
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.sweep]
+pytestmark = pytest.mark.sweep
 
 
 def fields(d: SharedMemoryDescriptor | WgmmaDescriptor) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ptxlab.tables import MMA_KINDS, TYPE_BITS
 from ptxlab.view import explorer_tables
 from tests.sweep_helpers import one_in
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.sweep]
+pytestmark = pytest.mark.sweep
 
 WALK = """
     const [start, names, least] = arguments, found = [], seen = new Set();

@@ -12,7 +12,7 @@ from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor, WgmmaDescrip
 from ptxlab.tables import MMA_KINDS, TYPE_BITS
 from tests.sweep_helpers import one_in
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.sweep]
+pytestmark = pytest.mark.sweep
 
 
 class Shown:

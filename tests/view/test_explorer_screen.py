@@ -10,7 +10,7 @@ import pytest
 
 from tests.sweep_helpers import one_in
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.sweep]
+pytestmark = pytest.mark.sweep
 
 TAB, ESCAPE, LEFT, UP, RIGHT, DOWN = "\ue004", "\ue00c", "\ue012", "\ue013", "\ue014", "\ue015"
 WIDTHS = (1280, 600, 400)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ptxlab.debug._points import refuse, warp_name
 from ptxlab.debug._registers import dtype_of
-from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, MemoryAccess, Misuse
 from ptxlab.machine.memory.tensor_memory import COLUMNS, LANES
@@ -188,7 +187,7 @@ def digest(execution: Execution) -> str:
     for cta in launch.resident:
         _add_cta(found, add, cta)
         for warp in cta.warps:
-            _add_warp(found, add, warp)
+            _add_warp(found, add, warp, execution.stepper.register_rows)
             found.update(execution.written[warp.context.address].data)
     numbers = execution.numbers
     add([numbers[o] for o in order.pending], [numbers[o] for o in order.signals])
@@ -208,11 +207,10 @@ def _add_cta(found: Any, add: Any, cta: CtaState) -> None:
         add(number, named.arrived, named.expected, named.generation, len(named.waiters))
 
 
-def _add_warp(found: Any, add: Any, warp: Warp) -> None:
-    frame = warp.rows.reshape(-1).view(np.uint8)
-    for info in warp.launch.program.registers:
-        for start in {info.offset, info.shadow} - {-1}:
-            found.update(frame[start : start + row_bytes(info.bits)].data)
+def _add_warp(found: Any, add: Any, warp: Warp, register_rows: Iterable[slice]) -> None:
+    frame = warp.rows.reshape(-1).view(np.uint8).data
+    for rows in register_rows:
+        found.update(frame[rows])
     found.update(b"" if warp.local is None else warp.local.data)
     add(warp.warp_id, warp.live, warp.queued, warp.slice, warp.fuel, warp.progress)
     for group in warp.converged:

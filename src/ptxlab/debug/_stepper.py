@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ptxlab.debug._findings import ends_threads
 from ptxlab.engine import Context, Executable, Program, Status, Word
 from ptxlab.engine.llvm.entry_points import Node
+from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.reference.interpreter import Interpreter
 from ptxlab.engine.reference.warp import Warp
@@ -38,6 +40,7 @@ class Stepper(Interpreter):
         self._nodes_at = {node.start: node for node in self.nodes.nodes}
         self.longest = max(node.stop - node.start for node in self.nodes.nodes)
         self._always = frozenset(op.index for op in program.ops if self._ends_lanes(op) or self._reports(op))
+        self._ops: frozenset[int] | None = None
         self.look_at(frozenset())
 
     @staticmethod
@@ -62,9 +65,23 @@ class Stepper(Interpreter):
         self._writes = None
         self.look_at(frozenset())
 
+    @cached_property
+    def register_rows(self) -> tuple[slice, ...]:
+        """Where a frame holds registers and their undefined bits; rows that lie side by side are one slice."""
+        found: list[slice] = []
+        starts = ((start, row_bytes(info.bits)) for info in self.program.registers for start in (info.offset, info.shadow) if start >= 0)
+        for start, size in sorted(starts):
+            if found and start <= found[-1].stop:
+                found[-1] = slice(found[-1].start, max(found[-1].stop, start + size))
+            else:
+                found.append(slice(start, start + size))
+        return tuple(found)
+
     def look_at(self, ops: frozenset[int]) -> None:
         """Execute the nodes of these ops op by op."""
-        nodes = self.nodes
+        if ops == self._ops:
+            return
+        self._ops, nodes = ops, self.nodes
         self._looked_at = frozenset(nodes.starts[nodes.at(index)] for index in ops | self._always)
         self._run_compiled = self._compiled.run_up_to(self._looked_at)
 

@@ -30,7 +30,7 @@ tcgen05.wait::st in between.
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"fmha {name}")) for name in CASES])
+@pytest.mark.parametrize("name", CASES)
 def test_forward(name: str) -> None:
     file, example, macros = CASES[name]
     head, causal = macros["HEAD_DIM"], "causal" in name

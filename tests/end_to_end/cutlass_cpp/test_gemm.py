@@ -66,9 +66,8 @@ QUICK = ("sm100_1sm", "sm90_pingpong")
 
 
 def marked(names: Any, quick: tuple[str, ...]) -> list[Any]:
-    """The cases as parameters; all tests of one case run in one process, so that it is compiled once."""
-    slow = {name: [] if name in quick else [pytest.mark.slow] for name in names}
-    return [pytest.param(name, marks=[pytest.mark.xdist_group(f"cutlass {name}"), *slow[name]]) for name in names]
+    """The cases as parameters."""
+    return [pytest.param(name, marks=[] if name in quick else pytest.mark.slow) for name in names]
 
 
 def run_dense(case: Dense, sms: int, splits: int = 1, known: frozenset[str] = frozenset(), **options: Any) -> nvcc.Host:

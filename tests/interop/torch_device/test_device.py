@@ -16,7 +16,7 @@ torch = installed_torch()
 if torch is None or torch.cuda is not None:
     pytest.skip("needs a CPU build of torch", allow_module_level=True)
 
-pytestmark = [pytest.mark.compiler, pytest.mark.xdist_group("torch_device")]
+pytestmark = pytest.mark.compiler
 ROOT = Path(__file__).parents[3]
 
 

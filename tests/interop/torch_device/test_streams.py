@@ -18,7 +18,7 @@ torch = installed_torch()
 if torch is None or torch.cuda is not None:
     pytest.skip("needs a CPU build of torch", allow_module_level=True)
 
-pytestmark = [pytest.mark.compiler, pytest.mark.xdist_group("torch_device")]
+pytestmark = pytest.mark.compiler
 
 
 @pytest.fixture(scope="module")

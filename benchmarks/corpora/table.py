@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -100,7 +101,7 @@ class Table:
 
 def _row(outcome: Outcome) -> str:
     program = outcome.program
-    options = " ".join((*program.options, *program.ptxlab))
+    options = " ".join((*program.options, *(("pytest", shlex.join(program.tests)) if program.tests else ()), *program.ptxlab))
     message = outcome.message.replace("|", "\\|")
     message = message if len(message) <= LONGEST else message[: LONGEST - 3] + "..."
     seconds, launches = f"{outcome.seconds:.0f}", str(outcome.launches)

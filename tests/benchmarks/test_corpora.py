@@ -80,6 +80,7 @@ def report(*codes: str, severity: str = "error", launches: int = 1) -> str:
         (1, report(), "Traceback\nValueError: no\n  a note\n", ("failed", 1, "ValueError: no")),
         (1, report(), "Traceback\na.CompileError: at 3:4:\n x\nnot here\n", ("failed", 1, "a.CompileError: at 3:4: not here")),
         (1, "", "\x1b[91merror[A]: wrong\x1b[0m\nsee above\n", ("failed", 0, "error[A]: wrong")),
+        (1, report(), "E       AssertionError: not close\nE       by 3\n1 failed\n", ("failed", 1, "AssertionError: not close")),
         (3, "lines of the program {\n" + report(), "", ("failed", 1, "exit status 3")),
         (-11, "", "", ("signal", 0, "SIGSEGV")),
     ],
@@ -101,6 +102,18 @@ def test_programs_run_in_processes_of_their_own(tmp_path: Path) -> None:
     assert [each.kind for each in (good, slow, bad, left_out)] == ["passed", "time", "failed", "left out"]
     assert 1 <= slow.seconds < 20
     assert bad.message == "ValueError: sub/bad.py"
+
+
+@pytest.mark.sweep
+def test_tests_of_a_program_run_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "01-gemm.py").write_text(
+        "def test_small(): pass\ndef test_large(): raise ValueError\nif __name__ == '__main__': raise KeyError\n"
+    )
+    small = run(Program("sub/01-gemm.py", tests=("-k", "small or no")), tmp_path)
+    both = run(Program("sub/01-gemm.py", tests=("-k", "test")), tmp_path)
+    none = run(Program("sub/01-gemm.py", tests=("-k", "no")), tmp_path)
+    assert [each.kind for each in (small, both, none)] == ["passed", "failed", "failed"]
 
 
 NVCC = """#!/bin/sh
@@ -158,12 +171,14 @@ def test_the_table_says_how_each_program_ended() -> None:
     found = Program("b.py", ptxlab=("--limit-ctas", "2"), judged={"M402": "true: it is", "failed": "not this"})
     ends = [Outcome(Program("a.py", options=("-n", "2")), "passed", 3.2, 4), Outcome(found, "finding", 1.0, 1, "M402: a | b")]
     ends.append(Outcome(Program("c.py"), "left out", message="a module"))
+    ends.append(Outcome(Program("d.py", tests=("-k", "e or f"), ptxlab=("--limit-ctas", "2")), "passed", 5.0, 6))
     text = Table(collections(TABLE)["small"], "0123abc", ["triton 3.8.0", "torch 2.13.0"], tuple(ends)).page()
     assert "commit `0123abc`" in text
-    assert "--collection small` with triton 3.8.0, torch 2.13.0. 1 of 2 passed; 1 of 1 findings are judged." in text
+    assert "--collection small` with triton 3.8.0, torch 2.13.0. 2 of 3 passed; 1 of 1 findings are judged." in text
     assert f"- finding: 1 ({KINDS['finding']})" in text
     assert "| a.py | sm_100a | -n 2 | passed | 3 | 4 |  |  |" in text
     assert "| b.py | sm_100a | --limit-ctas 2 | finding | 1 | 1 | M402: a \\| b | true: it is |" in text
+    assert "| d.py | sm_100a | pytest -k 'e or f' --limit-ctas 2 | passed | 5 | 6 |  |  |" in text
 
 
 def test_a_table_is_read_back() -> None:

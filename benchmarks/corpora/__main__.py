@@ -12,10 +12,9 @@ from pathlib import Path
 from rich.console import Console
 
 from .building import BuildFailure, built
-from .outcome import KINDS, Outcome, run
+from .outcome import Outcome, run
 from .programs import Collection, Program, collections, programs
-
-_LONGEST = 140
+from .table import LONGEST, AnotherTable, Table
 
 
 def commit(checkout: Path) -> str:
@@ -34,33 +33,6 @@ def versions(python: str, packages: tuple[str, ...]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def page(collection: Collection, upstream: str, outcomes: list[Outcome], packages: list[str]) -> str:
-    """The table as Markdown."""
-    counts = Counter(each.kind for each in outcomes)
-    judged = sum(each.kind == "finding" and bool(each.judgement) for each in outcomes)
-    ran = len(outcomes) - counts["left out"]
-    lines = [
-        f"# {collection.name}",
-        "",
-        f"Programs of {collection.repository}, folder `{collection.folder}`, commit `{upstream}`, unmodified, under `ptxlab exec`.",
-        f"Made by `python -m benchmarks.corpora CHECKOUT --collection {collection.name}`{' with ' * bool(packages)}{', '.join(packages)}. "
-        f"{counts['passed']} of {ran} passed; {judged} of {counts['finding']} findings are judged.",
-        "",
-        *(f"- {kind}: {counts[kind]} ({meaning})" for kind, meaning in KINDS.items() if counts[kind]),
-        "",
-        "| program | target | options | result | seconds | launches | first diagnostic or error | judged |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for each in outcomes:
-        program = each.program
-        options = " ".join((*program.options, *program.ptxlab))
-        message = each.message.replace("|", "\\|")
-        message = message if len(message) <= _LONGEST else message[: _LONGEST - 3] + "..."
-        cells = (program.path, program.target, options, each.kind, f"{each.seconds:.0f}", str(each.launches), message, each.judgement)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
 def end_of(program: Program, collection: Collection, checkout: Path, folder: Path, options: argparse.Namespace) -> Outcome:
     """Build a program, if it must be built, and run it."""
     root = checkout / collection.folder
@@ -76,7 +48,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.corpora", description=__doc__)
     parser.add_argument("checkout", type=Path, help="a checkout of the collection's repository")
     parser.add_argument("--collection", choices=known, default=next(iter(known)))
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="programs whose path matches")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="programs whose path matches; the table keeps its other rows"
+    )
     parser.add_argument("--every", type=int, default=1, metavar="N", help="a sample: each Nth program")
     parser.add_argument("--seconds", type=int, help="a limit below that of the programs")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the programs")
@@ -86,16 +60,23 @@ def main() -> None:
     console = Console(highlight=False)
     collection, checkout = known[options.collection], options.checkout.resolve()
     upstream, packages = commit(checkout), versions(options.python, collection.packages)
-    chosen = [p for p in programs(collection, checkout) if not options.only or any(fnmatch(p.path, each) for each in options.only)]
-    outcomes: list[Outcome] = []
+    found = programs(collection, checkout)
+    chosen = [p for p in found if not options.only or any(fnmatch(p.path, each) for each in options.only)]
+    table, counts = Table(collection, upstream, packages), Counter[str]()
+    if options.only and options.output is not None and options.output.exists():
+        try:
+            table = table.with_rows_of(options.output.read_text(), found)
+        except AnotherTable as error:
+            parser.error(f"--output {options.output}: {error}")
     folder = (options.executables / collection.name).resolve()
     for program in chosen[:: options.every]:
-        outcomes.append(end_of(program, collection, checkout, folder, options))
-        last = outcomes[-1]
-        console.print(f"{last.kind:9} {last.seconds:5.0f} s  {program.path}  {last.message[:_LONGEST]}", markup=False, soft_wrap=True)
+        end = end_of(program, collection, checkout, folder, options)
+        table = table.with_outcome(end)
+        counts[end.kind] += 1
+        console.print(f"{end.kind:9} {end.seconds:5.0f} s  {program.path}  {end.message[:LONGEST]}", markup=False, soft_wrap=True)
         if options.output is not None:
-            options.output.write_text(page(collection, upstream, outcomes, packages))
-    console.print(", ".join(f"{kind} {count}" for kind, count in Counter(each.kind for each in outcomes).most_common()))
+            options.output.write_text(table.page())
+    console.print(", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
 
 
 if __name__ == "__main__":

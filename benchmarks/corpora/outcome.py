@@ -35,7 +35,9 @@ _REFUSALS = ("A", "I", "S")
 _OF_THE_PROGRAM = ("I504", "I508", "I509")
 """Findings in these areas: memory freed twice, what nothing orders, memory that is changed while work uses it."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|^E +")
+"""Colours, and the mark of pytest before lines of an error."""
+
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt|Failure)\b|error\[")
 
 _COMMAND = "from ptxlab.cli import main; main()"
@@ -69,7 +71,7 @@ def run(
     limit = program.seconds if most_seconds is None else min(program.seconds, most_seconds)
     started = time.monotonic()
     process = subprocess.Popen(
-        [*command, str(executable or path), *program.options],
+        [*command, *_script(program, path, python, executable)],
         cwd=path.parent,
         env=os.environ | program.environment,
         stdin=subprocess.DEVNULL,
@@ -87,6 +89,13 @@ def run(
         return Outcome(program, "time", time.monotonic() - started, message=f"over {limit} s")
     kind, launches, message = outcome(process.returncode, printed, errors)
     return Outcome(program, kind, time.monotonic() - started, launches, message.replace(f"{root}{os.sep}", ""))
+
+
+def _script(program: Program, path: Path, python: str, executable: Path | None) -> list[str]:
+    """What is executed, and its arguments."""
+    if program.tests:
+        return [str(Path(python).with_name("pytest")), path.name, "-q", "-p", "no:cacheprovider", *program.tests]
+    return [str(executable or path), *program.options]
 
 
 def outcome(status: int, printed: str, errors: str) -> tuple[str, int, str]:
@@ -112,7 +121,7 @@ def _is_finding(diagnostic: dict[str, Any]) -> bool:
 
 def _error(errors: str) -> str:
     """The last line that names an exception, else the last line."""
-    lines = [plain for line in errors.splitlines() if (plain := _COLOUR.sub("", line).strip())]
+    lines = [plain for line in errors.splitlines() if (plain := _DECORATION.sub("", line).strip())]
     named = [line for line in lines if _EXCEPTION.match(line)]
     message = (named or lines or [""])[-1]
     return f"{message} {lines[-1]}" if message.endswith(":") and message != lines[-1] else message

@@ -43,6 +43,7 @@ class Program:
     path : its file, in the folder of the collection
     target : the device
     options : its own options, which make its sizes small
+    tests : options of pytest, if tests of the program are run in its place; they choose sizes that are small
     ptxlab : options of ``ptxlab exec``
     environment : variables
     build : of a program in CUDA C++: options of nvcc; ``{checkout}`` stands for the folder of the checkout, ``{headers}`` for
@@ -55,6 +56,7 @@ class Program:
     path: str
     target: str = "sm_100a"
     options: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
     ptxlab: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     build: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ def _program(collection: Collection, path: str) -> Program:
     for rule in collection.rules:
         if fnmatch(path, rule["match"]):
             changes: dict[str, Any] = {name: value for name, value in rule.items() if name != "match"}
-            for name in changes.keys() & {"options", "ptxlab", "build"}:
+            for name in changes.keys() & {"options", "tests", "ptxlab", "build"}:
                 changes[name] = tuple(shlex.split(changes[name]))
             program = replace(program, **changes)
     return program

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.corpora import __main__ as command
 from benchmarks.corpora import building
-from benchmarks.corpora.__main__ import page, versions
+from benchmarks.corpora.__main__ import versions
 from benchmarks.corpora.building import BuildFailure, built
 from benchmarks.corpora.outcome import KINDS, Outcome, outcome, run
 from benchmarks.corpora.programs import Program, collections, programs
+from benchmarks.corpora.table import AnotherTable, Table
 
 TABLE = """
 [small]
@@ -78,6 +80,7 @@ def report(*codes: str, severity: str = "error", launches: int = 1) -> str:
         (1, report(), "Traceback\nValueError: no\n  a note\n", ("failed", 1, "ValueError: no")),
         (1, report(), "Traceback\na.CompileError: at 3:4:\n x\nnot here\n", ("failed", 1, "a.CompileError: at 3:4: not here")),
         (1, "", "\x1b[91merror[A]: wrong\x1b[0m\nsee above\n", ("failed", 0, "error[A]: wrong")),
+        (1, report(), "E       AssertionError: not close\nE       by 3\n1 failed\n", ("failed", 1, "AssertionError: not close")),
         (3, "lines of the program {\n" + report(), "", ("failed", 1, "exit status 3")),
         (-11, "", "", ("signal", 0, "SIGSEGV")),
     ],
@@ -99,6 +102,18 @@ def test_programs_run_in_processes_of_their_own(tmp_path: Path) -> None:
     assert [each.kind for each in (good, slow, bad, left_out)] == ["passed", "time", "failed", "left out"]
     assert 1 <= slow.seconds < 20
     assert bad.message == "ValueError: sub/bad.py"
+
+
+@pytest.mark.sweep
+def test_tests_of_a_program_run_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "01-gemm.py").write_text(
+        "def test_small(): pass\ndef test_large(): raise ValueError\nif __name__ == '__main__': raise KeyError\n"
+    )
+    small = run(Program("sub/01-gemm.py", tests=("-k", "small or no")), tmp_path)
+    both = run(Program("sub/01-gemm.py", tests=("-k", "test")), tmp_path)
+    none = run(Program("sub/01-gemm.py", tests=("-k", "no")), tmp_path)
+    assert [each.kind for each in (small, both, none)] == ["passed", "failed", "failed"]
 
 
 NVCC = """#!/bin/sh
@@ -172,9 +187,53 @@ def test_the_table_says_how_each_program_ended() -> None:
     found = Program("b.py", ptxlab=("--limit-ctas", "2"), judged={"M402": "true: it is", "failed": "not this"})
     ends = [Outcome(Program("a.py", options=("-n", "2")), "passed", 3.2, 4), Outcome(found, "finding", 1.0, 1, "M402: a | b")]
     ends.append(Outcome(Program("c.py"), "left out", message="a module"))
-    text = page(collections(TABLE)["small"], "0123abc", ends, ["triton 3.8.0", "torch 2.13.0"])
+    ends.append(Outcome(Program("d.py", tests=("-k", "e or f"), ptxlab=("--limit-ctas", "2")), "passed", 5.0, 6))
+    text = Table(collections(TABLE)["small"], "0123abc", ["triton 3.8.0", "torch 2.13.0"], tuple(ends)).page()
     assert "commit `0123abc`" in text
-    assert "--collection small` with triton 3.8.0, torch 2.13.0. 1 of 2 passed; 1 of 1 findings are judged." in text
+    assert "--collection small` with triton 3.8.0, torch 2.13.0. 2 of 3 passed; 1 of 1 findings are judged." in text
     assert f"- finding: 1 ({KINDS['finding']})" in text
     assert "| a.py | sm_100a | -n 2 | passed | 3 | 4 |  |  |" in text
     assert "| b.py | sm_100a | --limit-ctas 2 | finding | 1 | 1 | M402: a \\| b | true: it is |" in text
+    assert "| d.py | sm_100a | pytest -k 'e or f' --limit-ctas 2 | passed | 5 | 6 |  |  |" in text
+
+
+def test_a_table_is_read_back() -> None:
+    """A row that is read again is judged as its program is judged now; what was written by hand stays."""
+    judged = Program("b/b.py", "sm_90a", ("-n", "2"), judged={"M402": "true: it is"})
+    empty = Table(collections(TABLE)["small"], "0123abc", ["triton 3.8.0"])
+    table = empty.with_outcome(Outcome(judged, "finding", 1.0, 1, "M402: a | " + "b" * 200)).with_outcome(
+        Outcome(Program("a.py"), "passed", 2.0, 3)
+    )
+    assert [each.program.path for each in table.outcomes] == ["a.py", "b/b.py"]
+    text = table.page().replace("\n- passed", "\nWritten by hand.\n\n- passed")
+    assert empty.with_rows_of(text, [judged]).page() == text
+    assert "0 of 1 findings are judged" in empty.with_rows_of(text, [Program("b/b.py")]).page()
+    again = empty.with_rows_of(text, [judged]).with_outcome(Outcome(judged, "passed", 4.0, 5))
+    assert "2 of 2 passed" in again.page()
+    with pytest.raises(AnotherTable, match=r"another run: '.* commit `0123abc`.* does not begin with '.* commit `4567def`"):
+        Table(empty.collection, "4567def", empty.packages).with_rows_of(text, [])
+    with pytest.raises(AnotherTable, match=r"with triton 3\.8\.0.* does not begin with '.* with triton 3\.9\.0"):
+        Table(empty.collection, "0123abc", ["triton 3.9.0"]).with_rows_of(text, [])
+
+
+def test_a_run_of_some_programs_keeps_the_other_rows(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, ends = tmp_path / "table.md", iter(["passed", "failed", "time", "passed"])
+    monkeypatch.setattr(command, "collections", lambda: collections(TABLE))
+    monkeypatch.setattr(command, "end_of", lambda program, *_: Outcome(program, next(ends)))
+
+    def main(*options: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["corpora", str(checkout), "--output", str(output), *options])
+        command.main()
+        return capsys.readouterr().out.splitlines()[-1]
+
+    (checkout / ".commit").write_text("0123abc\n")
+    assert main() == "passed 1, failed 1, time 1"
+    assert main("--only", "a/hopper*") == "passed 1"
+    rows = [line.split(" | ")[0:4:3] for line in output.read_text().splitlines() if line.startswith(("| a", "| b"))]
+    assert rows == [["| a/gemm.py", "passed"], ["| a/hopper_gemm.py", "passed"], ["| b/module.py", "time"]]
+    (checkout / ".commit").write_text("4567def\n")
+    with pytest.raises(SystemExit):
+        main("--only", "a/*")
+    assert f"--output {output}: its rows are of another run" in capsys.readouterr().err

@@ -29,4 +29,6 @@ def advice(operand: MatrixOperand, shared: SharedTiles | None, words: Words | No
         candidate = fitting_descriptor(operand, words.sources, None, ("start",)) if operand.major == "k" else None
         candidate = candidate or fitting_descriptor(operand, words.sources, None)
         rows = 0 if candidate else rows_of_words(operand, words.sources)
-    return fix_text(candidate, operand) if candidate is not None else rows_text(operand, rows) if rows else ""
+    if candidate is not None:
+        return fix_text(candidate, operand)
+    return rows_text(operand, rows) if rows and operand.name in ("A", "B") else ""

@@ -96,7 +96,7 @@ class OperandCheck(Observer):
         self._by_bytes = launch.program.stores_parts_of_words
         self._listed = ListedWords() if launch.program.joins_parts_of_words else None
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
-        self._elements = ElementCheck(launch, self._reporter, self._listed)
+        self._elements = ElementCheck(launch, self._reporter, self._repetitions, self._listed)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()

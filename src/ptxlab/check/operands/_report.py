@@ -327,7 +327,7 @@ def map_text(operand: MatrixOperand, array: TileArray) -> str:
     if array.swizzle != "none" or pitch == CHUNK:
         return ""
     lines = "rows" if operand.major == "k" else "steps of k"
-    mode = next((name for name in sorted(_MAP_MODES) if name != "none" and SWIZZLES[name].width == pitch), None)
+    mode = next((name for name in SWIZZLES if name in _MAP_MODES and name != "none" and SWIZZLES[name].width == pitch), None)
     narrow = f"a box of {array.per_chunk} elements in the innermost dimension"
     if mode is None:
         other = ""

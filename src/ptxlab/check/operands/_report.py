@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import have_common
 from ptxlab.check.operands._candidates import Candidate
+from ptxlab.check.operands._image import GROUP
 from ptxlab.check.operands._rest import Rest
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tcgen05.constants import buffer_of
@@ -56,8 +57,6 @@ FLOATS: dict[str, tuple[str, ...]] = {
     "b6x16_p32": ("e2m3", "e3m2"),
 }
 """Type of a tensor map or an array -> element types of matrix instructions that it fits. Integer types fit all."""
-_GROUP = 8
-"""Rows between which a descriptor has the stride dimension byte offset."""
 _MAP_MODES = frozenset(mode.name for mode in TENSOR_MAP_SWIZZLES.values())
 _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
 
@@ -332,7 +331,7 @@ def map_text(operand: MatrixOperand, array: TileArray) -> str:
     if mode is None:
         other = ""
     elif operand.major == "k":
-        other = f"with swizzling mode {mode}, which the descriptor needs too, with a stride dimension byte offset of {_GROUP * pitch}, or "
+        other = f"with swizzling mode {mode}, which the descriptor needs too, with a stride dimension byte offset of {GROUP * pitch}, or "
     else:
         other = f"with swizzling mode {mode}, which the descriptor needs too, or "
     return (

@@ -170,6 +170,11 @@ class MatrixOperand:
         return f"matrix {self.name}" if self.name in ("A", "B") else f"the {self.name}"
 
     @property
+    def packed(self) -> int:
+        """Bits of an element among those of a chunk: fewer than those of its container if padding follows them."""
+        return self.container * self.data // CHUNK
+
+    @property
     def overlaps(self) -> bool:
         """Whether two elements lie in the same bytes."""
         if "overlaps" not in self.known:

@@ -108,8 +108,25 @@ def in_another_order() -> str:
     return in_tensor_memory(_OTHER)
 
 
-def launch(text: str, arrays: int = 1, backend: str = "llvm", pitch: int = ROWS) -> tuple[Any, bool]:
-    """The result, and whether the product is right."""
+EXCHANGED = (ORDER[2], ORDER[1], ORDER[0], *ORDER[3:])
+"""Two k of the first array."""
+
+
+def a_of_two_arrays(of_a: tuple[int, ...] = ORDER, b_too: bool = True) -> str:
+    """A in tensor memory and, with ``b_too``, B in shared memory take every second k from another array; A in an order of k."""
+    text = in_tensor_memory(of_a).replace(".param .u64 c)", ".param .u64 c, .param .u64 b)")
+    first, base = "ld.global.u8 %e0, [%rd13+", "ld.param.u64 %rd15, [b];\n    add.u64 {}, %rd15, {};\n    "
+    text = text.replace(first, base.format("%rd14", "%rd14") + first, 1)
+    for i in range(1, _CHUNK, 2):
+        text = text.replace(f"ld.global.u8 %e{i}, [%rd13+", f"ld.global.u8 %e{i}, [%rd14+")
+        if b_too:
+            text = text.replace(f"ld.global.u8 %e{i}, [%rd1+", f"ld.global.u8 %e{i}, [%rd15+")
+    text = text.replace(f"add.u64 %rd1, %rd1, {_CHUNK * ROWS};", "add.u64 %rd1, %rd1, 2048;\n    add.u64 %rd15, %rd15, 2048;")
+    return text.replace("add.u64 %rd1, %rd1, %rd2;", "add.u64 %rd1, %rd1, %rd2;\n    " + base.format("%rd15", "%rd2"))
+
+
+def launch(text: str, arrays: int = 1, backend: str = "llvm", pitch: int = ROWS, of_b: int = 2) -> tuple[Any, bool]:
+    """The result, and whether the product is right; ``of_b`` is from how many arrays B comes, if A comes from two."""
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-4, 5, (ROWS, pitch)).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
     c = np.zeros((ROWS, COLUMNS), np.float32)
@@ -117,9 +134,10 @@ def launch(text: str, arrays: int = 1, backend: str = "llvm", pitch: int = ROWS)
     args = [a, c, b][: 1 + arrays]
     with kernel.replaced(kernel.program, Executable(kernel.program, backend=backend)) if backend != "llvm" else nullcontext():
         result = kernel.launch(block=ROWS, args=args, check="operands")
-    of_b = np.isin(np.arange(ROWS) % _CHUNK, ORDER[1::2])[:, None] if arrays > 1 else np.zeros((ROWS, 1), bool)
-    rows = np.where(of_b, b, a)[:, :ROWS].T.astype(np.float64)
-    return result, bool((c == rows @ rows[:COLUMNS].T).all())
+    others = np.isin(np.arange(ROWS) % _CHUNK, ORDER[1::2])[:, None] if arrays > 1 else np.zeros((ROWS, 1), bool)
+    rows = np.where(others, b, a)[:, :ROWS].T.astype(np.float64)
+    columns = rows if of_b > 1 else a[:, :ROWS].T.astype(np.float64)
+    return result, bool((c == rows @ columns[:COLUMNS].T).all())
 
 
 _SCALES_LOADED = "ld.global.v4.b32 {%r26, %r27, %r28, %r29}, [%rd6];"

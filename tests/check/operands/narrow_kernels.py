@@ -14,6 +14,7 @@ from ptxlab.engine import Executable
 from ptxlab.formats import decode, pack
 
 from . import tensor_kernels, word_kernels
+from .byte_tile_kernels import join
 
 KIND = "f8f6f4"
 BITS = {"e2m1": 4, "e3m2": 6, "e2m3": 6}
@@ -65,6 +66,51 @@ def expanded(element: str, padded: bool = False) -> str:
     if padded:
         text = text.replace(f"add.u64 %rd1, %rd1, {2 * bits};", "add.u64 %rd1, %rd1, 16;")
     return _in_tensor_memory(text, element).replace(_WAIT, expansion(element) + _WAIT)
+
+
+PADDINGS = ("none", "left out", "copied")
+
+
+def in_shared_memory(element: str, padding: str) -> str:
+    """A and B are read from slots of shared memory; ``padding`` says which padding is in global memory, and whether it is copied too."""
+    bits, text = BITS[element], word_kernels.TEXT
+    if padding == "copied":
+        text = text.replace("mul.wide.u32 %rd2, %r1, 256;", f"mul.wide.u32 %rd2, %r1, {K};")
+    else:
+        for right, instead in _copies(bits, K * bits // 8 if padding == "none" else K).items():
+            text = text.replace(right, instead)
+    if padding == "left out":
+        text = text.replace(f"add.u64 %rd1, %rd1, {2 * bits};", "add.u64 %rd1, %rd1, 16;")
+    return text.replace("kind::f16", f"kind::{KIND}").replace(word_kernels.INSTRUCTION, instruction(element))
+
+
+GATHERED = {4: (5, 0, 3, 6, 1, 7, 4, 2), 6: (2, 0, 3, 1)}
+"""The order in which a thread takes what stands together of a slot: bytes of two elements, or three bytes of four."""
+
+
+def gathered(element: str, of_b: tuple[int, ...] = ()) -> str:
+    """Threads load bytes of a row, put them together in another order, and store words to slots with padding.
+
+    A and B are the same rows; with an order ``of_b``, those of B stand in a tile of their own.
+    """
+    bits, text = BITS[element], word_kernels.TEXT
+    lines = _gather(bits, GATHERED[bits], 0)
+    if of_b:
+        lines += _gather(bits, of_b, 128 * K)
+        text = text.replace("tile[16384]", "tile[32768]").replace("mov.u64 %rd11, %rd10;", "add.u64 %rd11, %rd10, 1024;")
+    lines.append(f"add.u64 %rd1, %rd1, {2 * bits};")
+    text = text.replace(_COPY, "\n    ".join(lines)).replace("mul.wide.u32 %rd2, %r1, 256;", f"mul.wide.u32 %rd2, %r1, {K * bits // 8};")
+    text = text.replace("cp.async.wait_all;", "").replace(".reg .f32 %f<64>;", ".reg .f32 %f<64>; .reg .b32 %e<16>;")
+    return text.replace("kind::f16", f"kind::{KIND}").replace(word_kernels.INSTRUCTION, instruction(element))
+
+
+def _gather(bits: int, order: tuple[int, ...], offset: int) -> list[str]:
+    width = 2 * bits // len(order)
+    taken = [width * unit + byte for unit in order for byte in range(width)]
+    lines = [f"ld.global.u8 %e{i}, [%rd1+{at}];" for i, at in enumerate(taken)]
+    for word in range(len(taken) // 4):
+        lines += [join(4 * word, f"%r{20 + word}"), f"st.shared.b32 [%r13+{offset + 4 * word}], %r{20 + word};"]
+    return lines
 
 
 def boxed(element: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from ptxlab.descriptors import InstructionDescriptor
 
+from . import box_kernels
 from .box_kernels import LAYOUTS, MMA, launch, ptx
 from .word_kernels import INSTRUCTION
 
@@ -46,6 +47,36 @@ def test_mistakes(name: str) -> None:
 
 NARROW = hex(int(INSTRUCTION, 16) & ~(0x3F << 17) | 32 // 8 << 17)
 """The instruction descriptor with N = 32."""
+
+
+UNREADABLE: dict[str, tuple[tuple[int, int], int, int, str, str, str]] = {
+    # the unswizzled box, leading and stride dimension byte offset, the major dimension, the code, the tensor map that fits
+    "K-major":              ((64, 128), 2048, 128, "k", "O101",
+                             "with swizzling mode 128B, which the descriptor needs too, with a stride dimension byte offset of 1024, or "),
+    "K-major, same bytes":  ((64, 128), 16, 1024, "k", "O102",
+                             "with swizzling mode 128B, which the descriptor needs too, with a stride dimension byte offset of 1024, or "),
+    "K-major, half as wide": ((32, 128), 2048, 128, "k", "O101",
+                             "with swizzling mode 64B, which the descriptor needs too, with a stride dimension byte offset of 512, or "),
+    "M-major, same bytes":  ((128, 32), 1024, 128, "mn", "O102", ""),
+    "M-major, too far":     ((128, 32), 1024, 2048, "mn", "D704", ""),
+    "M-major, half as wide": ((64, 64), 1024, 128, "mn", "O102", "with swizzling mode 128B, which the descriptor needs too, or "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_rows_that_no_descriptor_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A box without swizzling is wider than a row of a core matrix."""
+    box, leading, stride, major, code, mode = UNREADABLE[name]
+    monkeypatch.setitem(box_kernels.LAYOUTS, name, ("none", box, ((0, 0),), leading, stride, major))
+    result, right = launch(name, ptx(name), check="operands")
+    assert not right
+    found = result.diagnostics[0]
+    lines = "rows" if major == "k" else "steps of k"
+    assert (found.code, found.fix) == (
+        code,
+        f"no descriptor reads this tile: its {lines} lie {2 * box[0]} bytes apart in shared memory, and those of an unswizzled core matrix "
+        f"16 bytes; encode the tensor map {mode}with a box of 8 elements in the innermost dimension",
+    )
 
 
 def test_stripes_of_k_in_a_tile_of_eight_rows() -> None:

@@ -7,11 +7,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ptxlab.check.operands.elements._several import ArrayPart, first_apart
 from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.word_sources import part_source, word_source
+from ptxlab.machine.memory.elements import ArrayPlace
 
 from . import scaled_kernels
 from .gathered_kernels import (
+    EXCHANGED,
+    ORDER,
+    a_of_two_arrays,
     in_another_order,
     in_tensor_memory,
     joined,
@@ -83,6 +88,50 @@ def test_mistakes(name: str) -> None:
     assert [first.code, first.message, first.fix] == finding
 
 
+NO_STEP = (
+    "between two instructions that add to the same D k of A moves by 0, where an instruction takes {} elements of k; the start address "
+    "of A changes by 0 bytes"
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_step(form: str) -> None:
+    result, right = launch(FORMS[form]().replace(STEP, ""))
+    assert not right
+    first = result.diagnostics[0]
+    assert (first.code, first.message) == ("O105", NO_STEP.format(32))
+    assert first.fix == "advance the start address of A by 32 bytes from instruction to instruction"
+
+
+@pytest.mark.parametrize("pitch", [256, 66048])
+def test_no_step_of_halves(pitch: int) -> None:
+    result, right = launch_halves(of_halves(pitch).replace(STEP, ""), pitch)
+    assert not right
+    first = result.diagnostics[0]
+    assert (first.code, first.message) == ("O105", NO_STEP.format(16))
+    assert first.fix == "advance the start address of A by 32 bytes from instruction to instruction"
+
+
+@pytest.mark.parametrize(("times", "codes"), [(2, {"O105"}), (4, {"O105"}), (5, set()), (8, set())])
+def test_a_product_that_is_repeated(times: int, codes: set[str]) -> None:
+    """More often than there are k: that is no way through them."""
+    text = joined().replace(STEP, "").replace("setp.lt.u32 %p5, %r15, 4;", f"setp.lt.u32 %p5, %r15, {times};")
+    result, _ = launch(text)
+    assert result.completed
+    assert {found.code for found in result.diagnostics} == codes
+
+
+def test_steps_that_are_repeated() -> None:
+    """Each product is computed twice; no k is left out."""
+    again = "    mov.b32 %r16, 0;\nAGAIN:\n    tcgen05.mma"
+    text = joined().replace("    tcgen05.mma", again)
+    once_more = "add.u32 %r16, %r16, 1;\n    setp.lt.u32 %p7, %r16, 2;\n    setp.ne.u32 %p4, %r16, 0;\n    @%p7 bra AGAIN;\n    "
+    text = text.replace(STEP, once_more + STEP)
+    result, _ = launch(text)
+    assert result.completed
+    assert result.diagnostics == ()
+
+
 def test_values_that_are_computed_are_not_judged() -> None:
     text = joined().replace(MATRICES, WITH_64B).replace("st.shared", "xor.b32 %r21, %r21, 0x80;\n    st.shared")
     result, _ = launch(text)
@@ -151,6 +200,64 @@ def test_an_a_in_tensor_memory(backend: str) -> None:
     assert found.code == "O104"
     assert found.message == "A and B are multiplied with different k: A[0, 0] is a[4, 0], but B[0, 0] is a[7, 0]"
     assert found.fix == "load both so that each k of A is the k of B"
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_k_of_two_arrays(backend: str) -> None:
+    result, right = launch(a_of_two_arrays(), 2, backend)
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(a_of_two_arrays(EXCHANGED), 2, backend)
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O104"
+    assert found.message == (
+        "A and B are multiplied with different k: A[0, 0] is a[1, 0], but B[0, 0] is a[7, 0]; A has k of a in another order than B has "
+        "those of a"
+    )
+    assert found.fix == "load both so that each k of A is the k of B"
+
+
+def test_an_a_of_two_arrays_beside_a_b_of_one() -> None:
+    """The k that come from one array in both are compared."""
+    result, right = launch(a_of_two_arrays(b_too=False), 2, of_b=1)
+    assert right
+    assert result.diagnostics == ()
+    result, right = launch(a_of_two_arrays(EXCHANGED, b_too=False), 2, of_b=1)
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O104"
+    assert "A[0, 0] is a[1, 0], but B[0, 0] is a[7, 0]" in found.message
+
+
+def test_k_of_different_arrays_that_are_exchanged_are_not_compared() -> None:
+    """No address says which k of one array belongs to which of another one: A has k 4 of the first array, and B has k 7."""
+    result, right = launch(a_of_two_arrays((ORDER[1], ORDER[0], *ORDER[2:])), 2)
+    assert not right
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "apart"),
+    [
+        ([0, 1, 2, 3], [8, 9, 10, 11], None),
+        ([0, 1, 2, 3], [8, 10, 12, 14], None),
+        ([3, 1, 2, 0], [11, 9, 10, 8], None),
+        ([0, 1, 2, 3], [11, 10, 9, 8], None),
+        ([0, 1, 2, 3], [8, 10, 9, 11], 1),
+        ([0, 2, 4, 6], [10, 9, 8, 11], 0),
+        ([7, 1, 2, 9], [17, 11, 12, 19], None),
+        ([7, 1, 2, 9], [11, 17, 12, 19], 0),
+        ([7, 1, 2, 9], [3, 0, 1, 2], None),
+        ([0, 0, 1, 1], [0, 1, 2, 3], None),
+    ],
+)
+def test_orders_of_k(a: list[int], b: list[int], apart: int | None) -> None:
+    """Compared are the same k, moved or in other steps: other sets of k may belong together in any order."""
+    array = ArrayPlace("x", 4096, "uint8", 1, (32, 32), (32, 1))
+    of_a, of_b = (ArrayPart(array, 0, np.arange(4), np.array(k), 1) for k in (a, b))
+    found = first_apart([of_a], [of_b])
+    assert (None if found is None else found[2]) == apart
 
 
 def test_the_step_of_b_beside_an_a_in_tensor_memory() -> None:

@@ -73,7 +73,10 @@ def _change(name: str, value: Any) -> str:
 
 
 def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: Image | None) -> Candidate[Image] | None:
-    """The descriptor with the fewest changes that gives a consistent image, of the same k as ``other``'s."""
+    """The descriptor with the fewest changes that gives a consistent image, of the same k as ``other``'s.
+
+    Its lines do not begin inside rows of the box, and it reads no other array if the one of ``tile`` has brought enough.
+    """
     fields: dict[str, Sequence[Any]] = {
         "swizzle": [tile.array.swizzle, *SWIZZLES] if tile.array.swizzle else list(SWIZZLES),
         "stride": _strides(tile),
@@ -83,10 +86,14 @@ def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: I
         "start": _starts(operand, tile, other),
     }
     memory = _Memory(shared)
+    brought = sum(len(held.positions) for held in shared.placed.values() if held.tile.array is tile.array)
+    alone = brought >= operand.chunks.size
 
     def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> Image | None:
         image = memory.image(tried, chunks)
-        return None if image is None or (other is not None and not agree(image, other)) else image
+        if image is None or image.lines_in_row or (alone and any(array is not tile.array for array in image.arrays)):
+            return None
+        return image if other is None or agree(image, other) else None
 
     return search(operand, fields, fitting)
 

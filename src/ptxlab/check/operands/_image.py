@@ -48,6 +48,8 @@ class Image:
     width : elements of k in a box, in the dimensions that vary
     steps : k of each element of a row, less the first one's, as bytes; empty if it is not known
     reach : k that a row takes
+    arrays : the arrays of the tiles, in order of their numbers
+    lines_in_row : whether lines begin at different places in a row of the box, as those of a matrix do not that is copied as it is
     """
 
     first: int
@@ -57,6 +59,8 @@ class Image:
     width: int
     steps: bytes
     reach: int
+    arrays: tuple[TileArray, ...]
+    lines_in_row: bool
 
     def advances_as(self, other: Image) -> bool:
         """Whether k is the same along a row of both, as far as it is known; a row of a sparse A stores some of its elements only."""
@@ -148,6 +152,8 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
         width=int(np.prod([counts[d] for d in k_dims])) * each * operand.stored,
         steps=b"" if crosses else steps.astype(np.int64).tobytes(),
         reach=len(along) * each * operand.stored,
+        arrays=tuple(found.values()),
+        lines_in_row=0 in line_dims,
     )
 
 

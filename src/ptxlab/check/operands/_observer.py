@@ -96,7 +96,7 @@ class OperandCheck(Observer):
         self._by_bytes = launch.program.stores_parts_of_words
         self._listed = ListedWords() if launch.program.joins_parts_of_words else None
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
-        self._elements = ElementCheck(launch, self._reporter, self._listed)
+        self._elements = ElementCheck(launch, self._reporter, self._repetitions, self._listed)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
@@ -234,7 +234,7 @@ class OperandCheck(Observer):
                     self._check_source(operation, copy, shared, words, cta)
 
     def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
-        """Report rows that are no image of what was copied, if another descriptor has one, and elements of another size."""
+        """Report rows that are no image of what was copied, if another descriptor or tensor map has one, and elements of another size."""
         source = copy.source
         entries = shared.entries_of(source.chunks)
         if not entries.any():
@@ -251,7 +251,7 @@ class OperandCheck(Observer):
         if not isinstance(found, Mismatch) or self._tried[operation.op.index] == _ATTEMPTS:
             return
         self._tried[operation.op.index] += 1
-        if best(source, shared, under[0].tile, None) is not None:
+        if self._tile_reporter.unreadable(source, under[0].tile.array) or best(source, shared, under[0].tile, None) is not None:
             if source.overlaps:
                 self._tile_reporter.overlapping(operation, source, shared, cta)
             else:

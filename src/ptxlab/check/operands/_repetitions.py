@@ -33,7 +33,7 @@ class Repetitions:
     def __init__(self) -> None:
         self._taken: set[tuple[MatrixOperand, ...]] = set()
         self._starts: set[tuple[str, int]] = set()
-        self._runs: dict[tuple[int, Hashable], int] = {}
+        self._runs: dict[tuple[Hashable, Hashable], int] = {}
         self._longest: dict[tuple[MatrixOperand, ...], int] = {}
         self._doubts: list[_Doubt] = []
 
@@ -43,8 +43,11 @@ class Repetitions:
             self._taken.add(operands)
             self._starts.update((operand.name, operand.descriptor.start) for operand in operands)
 
-    def follows(self, memory: int, accumulator: Hashable, operands: tuple[MatrixOperand, ...], again: bool) -> None:
-        """Whether an instruction takes ``again`` what the one before it has taken, which added to the same D; ``memory``: of which CTA."""
+    def follows(self, memory: Hashable, accumulator: Hashable, operands: tuple[MatrixOperand, ...], again: bool) -> None:
+        """Whether an instruction takes ``again`` what the one before it has taken, which added to the same D.
+
+        ``memory`` says of which CTA, and in which form it is known.
+        """
         if again:
             run = self._runs[memory, accumulator] = self._runs.get((memory, accumulator), 1) + 1
             self._longest[operands] = max(run, self._longest.get(operands, 0))

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import have_common
 from ptxlab.check.operands._candidates import Candidate
+from ptxlab.check.operands._image import GROUP
 from ptxlab.check.operands._rest import Rest
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tcgen05.constants import buffer_of
-from ptxlab.isa.tiles import MatrixOperand, TileArray
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, TileArray
 from ptxlab.machine.memory.global_memory import AccessError
-from ptxlab.tables import TENSOR_MAP_SWIZZLES
+from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
@@ -24,7 +25,18 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["FLOATS", "Executed", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "kept_matrices", "rows_text"]
+__all__ = [
+    "FLOATS",
+    "Executed",
+    "Reporter",
+    "element_name",
+    "fields_text",
+    "fix_text",
+    "is_turned",
+    "kept_matrices",
+    "map_text",
+    "rows_text",
+]
 
 FLOATS: dict[str, tuple[str, ...]] = {
     "f16": ("f16",),
@@ -299,11 +311,33 @@ def is_turned(before: MatrixOperand, now: MatrixOperand) -> bool:
 
 def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand, array: TileArray | None = None) -> str:
     """What to do about an operand that is not an image of what was copied; ``array`` is that of a tile."""
-    text = f"{candidate.text}: then {operand.title.removeprefix('matrix ')} is the tile that was copied" if candidate else _FIX
+    if candidate is None:
+        return _FIX if array is None else map_text(operand, array) or _FIX
+    text = f"{candidate.text}: then {operand.title.removeprefix('matrix ')} is the tile that was copied"
     mode = operand.descriptor.swizzle
-    if array is not None and array.swizzle not in ("", mode) and mode in _MAP_MODES:
+    if array is not None and array.swizzle not in ("", mode) and mode in _MAP_MODES and (mode != "none" or array.counts[0] == 1):
         text += f"; or encode the tensor map with swizzling mode {mode}"
     return text
+
+
+def map_text(operand: MatrixOperand, array: TileArray) -> str:
+    """Which tensor map copies a tile so that a descriptor can read it, if none reads what an unswizzled copy has brought; else ""."""
+    pitch = array.counts[0] * CHUNK
+    if array.swizzle != "none" or pitch == CHUNK:
+        return ""
+    lines = "rows" if operand.major == "k" else "steps of k"
+    mode = next((name for name in SWIZZLES if name in _MAP_MODES and name != "none" and SWIZZLES[name].width == pitch), None)
+    narrow = f"a box of {array.per_chunk} elements in the innermost dimension"
+    if mode is None:
+        other = ""
+    elif operand.major == "k":
+        other = f"with swizzling mode {mode}, which the descriptor needs too, with a stride dimension byte offset of {GROUP * pitch}, or "
+    else:
+        other = f"with swizzling mode {mode}, which the descriptor needs too, or "
+    return (
+        f"no descriptor reads this tile: its {lines} lie {pitch} bytes apart in shared memory, and those of an unswizzled core matrix "
+        f"{CHUNK} bytes; encode the tensor map {other}with {narrow}"
+    )
 
 
 def rows_text(operand: MatrixOperand, rows: int) -> str:

@@ -13,9 +13,9 @@ from ptxlab.check.operands._candidates import Candidate, best, following, rows_o
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._repetitions import Repetitions
-from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, rows_text
+from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, map_text, rows_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TensorCopy
+from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TensorCopy, TileArray
 from ptxlab.tables import DECOMPRESSIONS, SWIZZLES
 
 if TYPE_CHECKING:
@@ -97,16 +97,22 @@ class TileReporter:
         )
 
     def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any) -> None:
-        """Two elements of an operand lie in the same bytes; it is wrong if another descriptor has an image."""
+        """Two elements of an operand lie in the same bytes; it is wrong if another descriptor has an image, or another tensor map."""
         key = operation.op.index, operand.name, "bytes"
         if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
             return
         entries = shared.entries()
         held = next((shared.tiles()[int(entry) >> SHIFT] for entry in entries.take(operand.chunks.reshape(-1)) if entry), None)
         candidate = None if held is None else best(operand, shared, held.tile, None)
-        if held is not None and candidate is not None:
+        if held is not None and (candidate is not None or self.unreadable(operand, held.tile.array)):
             self._reporter.first(*key)
             self._reporter.same_bytes(operation, operand, candidate, held.tile.array, cta)
+
+    def unreadable(self, operand: MatrixOperand, array: TileArray) -> bool:
+        """Whether rows of elements stand in shared memory as no descriptor reads them; bytes may have been arranged for one."""
+        held = self._reporter.array_at(array.address)
+        element = array.element if array.element in FLOATS or held is None else held.dtype
+        return element in FLOATS and operand.chunks.shape[1] > 1 and bool(map_text(operand, array))
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
         """The element type of the instruction is not that of the tensor map."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers
+from ptxlab.check.operands.elements._several import ArrayPart
 from ptxlab.check.operands.elements._sources import Matrix
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
@@ -31,6 +34,8 @@ _BYTE = 8
 _MATRIX_DIMENSIONS = 2
 _FARTHEST = 4096
 """Bytes by which start addresses are tried."""
+_LONGEST = 64
+"""Starts of further elements of k that are looked for."""
 
 Verified = Callable[[], bool]
 
@@ -75,6 +80,21 @@ class Taken:
                 return step
         return None
 
+    def following(self) -> list[int]:
+        """The start addresses at which the next elements of k of the same rows stand, one after the other."""
+        found: list[int] = []
+        if self.part is None:
+            return found
+        operand = self.part.operand
+        last = start = operand.descriptor.start
+        while len(found) < _LONGEST and start - last < _FARTHEST:
+            start += CHUNK
+            taken = self._at(operand.chunks_of(replace(operand.descriptor, start=start), operand.major))
+            if taken is not None and taken.moved(self) == (False, (len(found) + 1) * self.reach):
+                found.append(start)
+                last = start
+        return found
+
     def _at(self, chunks: NDArray[np.intp]) -> Taken | None:
         """The same of other chunks of shared memory; None if it is not known, or has no image."""
         assert self.part is not None
@@ -115,9 +135,10 @@ class Taken:
 class ElementReporter:
     """Reports each defect of an instruction once, together with a `Reporter`."""
 
-    def __init__(self, launch: Launch, reporter: Reporter) -> None:
+    def __init__(self, launch: Launch, reporter: Reporter, repetitions: Repetitions) -> None:
         self._ops, self._natives, self._loaded = launch.program.ops, launch.program.natives, launch.program.loaded
         self._reporter = reporter
+        self._repetitions = repetitions
 
     def element_type(self, by: Executed, matrix: Matrix, array: ArrayPlace, parts: Addresses, cta: Cta) -> None:
         """The element type of the instruction is not that of the array, or not that for which elements have been expanded."""
@@ -185,9 +206,42 @@ class ElementReporter:
             details=self._loaded_by(wrong, 0, at[matrices.index(wrong)]),
         )
 
-    def step(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], verified: Verified, cta: Cta) -> None:
-        """An instruction that adds to the same D as the one before must take the next k of A and of B; a pair is one of these."""
+    def pair_of_arrays(
+        self,
+        by: Executed,
+        matrices: Sequence[Matrix],
+        parts: Sequence[ArrayPart],
+        unit: int,
+        elements: Sequence[Addresses],
+        verified: Verified,
+        cta: Cta,
+    ) -> None:
+        """Parts of A and B, each of one array, have different k from a unit on."""
+        if self._reporter.has(by.op.index, "pair") or not verified():
+            return
+        self._reporter.first(by.op.index, "pair")
+        here, there = (
+            f"{matrix.name}[{part.row}, {unit * part.per_unit}] is {_element(part.array, found[part.row, unit])}"
+            for matrix, part, found in zip(matrices, parts, elements, strict=True)
+        )
+        a, b = (part.array.name for part in parts)
+        self._reporter.add(
+            "O104",
+            f"A and B are multiplied with different k: {here}, but {there}; A has k of {a} in another order than B has those of {b}",
+            by,
+            cta,
+            fix="load both so that each k of A is the k of B",
+        )
+
+    def step(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], again: bool, verified: Verified, cta: Cta) -> None:
+        """An instruction that adds to the same D as the one before must take the next k of A and of B; a pair is one of these.
+
+        ``again`` says whether it takes both once more.
+        """
         if len(pairs) < _MATRIX_DIMENSIONS or any(one.image.array != now.image.array for one, now in pairs):
+            return
+        if again:
+            self._repeated(by, pairs, verified, cta)
             return
         moves = [now.moved(before) for before, now in pairs]
         for number, ((before, now), move) in enumerate(zip(pairs, moves, strict=True)):
@@ -205,6 +259,18 @@ class ElementReporter:
             if wrong and not now.elsewhere:
                 self._wrong_step(by, before, now, (rows, k), verified, cta)
                 return
+
+    def _repeated(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], verified: Verified, cta: Cta) -> None:
+        """It is a mistake to take both once more if some k are left out."""
+        operands = tuple(now.part.operand for _, now in pairs if now.part is not None)
+        if any(self._reporter.has(by.op.index, operand.name, "step") for operand in operands) or not verified():
+            return
+        for (_, now), operand in zip(pairs, operands, strict=True):
+            self._reporter.first(by.op.index, operand.name, "step")
+            others = now.following()
+            wanted = others[0] - operand.descriptor.start if others else None
+            report = partial(self._reporter.wrong_step, by, operand, operand, (0, 0, now.reach), wanted, None, (), cta)
+            self._repetitions.doubt(operands, operand, others, report)
 
     def _wrong_step(self, by: Executed, before: Taken, now: Taken, moved: tuple[bool, int], verified: Verified, cta: Cta) -> None:
         name = now.matrix.name

@@ -13,7 +13,7 @@ from ptxlab.check.operands.elements._images import Addresses, element_addresses
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
 from ptxlab.check.operands.words.check import differs_function
-from ptxlab.check.operands.words.joined import are_joined
+from ptxlab.check.operands.words.joined import are_joined, elements_of_bytes, elements_together
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
 from ptxlab.native import address_of
@@ -117,22 +117,31 @@ class Matrix:
 
     def elements(self, parts: Addresses) -> Addresses:
         """Where the elements come from, ``[row, k]``; where several neighbours count as one, ``[row, unit]``."""
-        found = self._slots(parts)
+        found = self._packed(parts)
         if found is None:
-            found = element_addresses(parts, self.first, self.size, self.bits, self.listed)
-        return found.T if self.turned else found
+            found = element_addresses(parts, self.first, self.size, self.bits, self.listed), self.unit_bits // self.bits
+        return found[0].T if self.turned else found[0]
 
     def per_unit(self, parts: Addresses) -> int:
         """How many elements count as one."""
-        return SLOT if self._slots(parts) is not None else self.unit_bits // self.bits
+        found = self._packed(parts)
+        return self.unit_bits // self.bits if found is None else found[1]
 
-    def _slots(self, parts: Addresses) -> Addresses | None:
-        """Where slots of 16 elements come from, ``[row, slot]``; None if each element has a byte in global memory, or is wider."""
+    def _packed(self, parts: Addresses) -> tuple[Addresses, int] | None:
+        """Where packed elements come from, ``[row, unit]``, and how many are a unit: a slot of 16, or fewer if threads have joined those.
+
+        None if each element has a byte in global memory, or is wider.
+        """
         if not self.narrow:
             return None
         if self.where:
-            return slots_of_cells(parts.reshape(len(parts), -1, CELLS), self.narrow)
-        return slots_of_words(parts.reshape(len(parts), -1, words_of_slot(self.narrow)))
+            cells = slots_of_cells(parts.reshape(len(parts), -1, CELLS), self.narrow)
+            return None if cells is None else (cells, SLOT)
+        slots = slots_of_words(parts.reshape(len(parts), -1, words_of_slot(self.narrow)))
+        if self.listed is None or slots.all() or not parts.all():
+            return slots, SLOT
+        every = self.listed.bytes_of(parts).reshape(len(parts), -1)
+        return elements_of_bytes(every, self.narrow), elements_together(self.narrow)
 
     def expanded(self, parts: Addresses) -> str:
         """The format in which a copy has expanded its elements to bytes; "" if none has."""
@@ -140,9 +149,9 @@ class Matrix:
 
     def held(self, codes: NDArray[Any], parts: Addresses) -> NDArray[np.uint8]:
         """The bytes of its elements as global memory has them, ``[row, unit, byte]``; ``codes`` are those that the instruction takes."""
-        if self._slots(parts) is not None:
-            return packed_bytes(codes, self.element, self.narrow, bool(self.where))
         rows, units = self.elements(parts).shape
+        if self._packed(parts) is not None:
+            return packed_bytes(codes, self.element, self.narrow, bool(self.where)).reshape(rows, units, -1)
         if self.bits < _BYTE and codes.size != rows * units:
             shifted = codes.reshape(rows, units, -1).astype(np.uint32) << np.arange(0, _BYTE, self.bits, dtype=np.uint32)
             codes = shifted.sum(axis=-1).astype(np.uint8)
@@ -290,7 +299,9 @@ class Sources:
 
     def are_joined(self, number: int) -> bool:
         """Whether threads have put words of a matrix together, so that they have no image as words."""
-        return self._listed is not None and are_joined(self._found[self._starts[number] : self._starts[number + 1]])
+        return self._listed is not None and are_joined(
+            self._found[self._starts[number] : self._starts[number + 1]], bool(self.matrices[number].narrow)
+        )
 
     def parts(self) -> list[Addresses]:
         """Where the parts of the words of each matrix come from."""

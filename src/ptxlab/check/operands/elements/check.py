@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded
 from ptxlab.check.operands.elements._report import ElementReporter, Taken
+from ptxlab.check.operands.elements._several import first_apart, parts_of
 from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.engine.word_sources import NO_SOURCE, address_in
@@ -48,7 +51,7 @@ class _Judged:
 class ElementCheck:
     """One for each launch."""
 
-    def __init__(self, launch: Launch, reporter: Reporter, listed: ListedWords | None) -> None:
+    def __init__(self, launch: Launch, reporter: Reporter, repetitions: Repetitions, listed: ListedWords | None) -> None:
         self._listed = listed
         self._loaded = launch.program.loaded
         asynchronous = {op.index: op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)}
@@ -59,7 +62,8 @@ class ElementCheck:
         )
         """Whether something is taken from shared memory that may have been copied there by tensor copies, other than all operands."""
         self._reporter = reporter
-        self._element_reporter = ElementReporter(launch, reporter)
+        self._repetitions = repetitions
+        self._element_reporter = ElementReporter(launch, reporter, repetitions)
         self._sources: dict[Any, Sources] = {}
         self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...], tuple[SharedPart | None, ...]]]] = {}
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
@@ -81,7 +85,8 @@ class ElementCheck:
         if operation.details is None or product.tensor_a is not None or self.takes(operation.op) or len(operands) != _PAIR:
             return
         if any(words.are_joined(operand) for operand in operands) and not any(operand.overlaps for operand in operands):
-            self.multiplied(operation, operation.details(), cta, *[SharedPart.of(operand, words) for operand in operands])
+            again = self.multiplied(operation, operation.details(), cta, *[SharedPart.of(operand, words) for operand in operands])
+            self._repetitions.follows((id(cta), "joined"), product.accumulator, operands, again)
 
     def multiplied(
         self,
@@ -89,17 +94,21 @@ class ElementCheck:
         product: Product,
         cta: Cta,
         *memory: SharedPart | TensorPart,
-    ) -> None:
+    ) -> bool:
         """Compare matrices with each other, and with those of the instruction before that added to the same D.
 
         ``memory`` are those that are not in registers, A before B.
+
+        Returns
+        -------
+        whether they are taken again: both are known, in shared memory, and those of the instruction before
         """
         key = (by.op.index, *[part.key for part in memory]) if memory else by.op.index
         sources = self._sources.get(key)
         if sources is None:
             sources = self._sources[key] = Sources(by.op, product.in_registers(), memory, self._loaded, self._listed)
         if not sources.matrices:
-            return
+            return False
         others = self._last.get(id(cta))
         if others is None:
             others = self._last[id(cta)] = {}
@@ -112,31 +121,35 @@ class ElementCheck:
             judged = sources.judged.get(noted)
             if judged is None:
                 if sources.attempts == _ATTEMPTS:
-                    return
+                    return False
                 sources.attempts += 1
                 prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
                 judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
             sources.remember(judged)
         assert judged is not None
         if not judged.both:
-            return
-        bases = sources.bases
-        others[product.result] = judged, bases, sources.parts_of(memory)
+            return False
+        bases, own = sources.bases, sources.parts_of(memory)
+        others[product.result] = judged, bases, own
+        again = False
         if before is not None:
             last, begins, parts = before
+            again = bases == begins and all(
+                one is not None and now is not None and one.operand is now.operand for one, now in zip(parts, own, strict=True)
+            )
             step = last, judged, bases[0] - begins[0], bases[1] - begins[1]
             if step not in self._steps:
                 self._steps.add(step)
                 # Words in shared memory that are not joined are compared as words.
                 elsewhere = [not matrix.where and not sources.are_joined(i) for i, matrix in enumerate(sources.matrices)]
-                own = sources.parts_of(memory)
                 pairs = zip(last.images, judged.images, sources.matrices, begins, bases, elsewhere, parts, own, strict=True)
                 taken = [
                     (Taken(matrix, one, address_in(base), part=last_part), Taken(matrix, image, address_in(now), elsewhere, part))
                     for one, image, matrix, base, now, elsewhere, last_part, part in pairs
                     if one is not None and image is not None
                 ]
-                self._element_reporter.step(by, taken, self._verify(product, sources, memory, cta), cta)
+                self._element_reporter.step(by, taken, again, self._verify(product, sources, memory, cta), cta)
+        return again
 
     def _judge(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> _Judged:
         """The images of the matrices; reports those that have none, and those that have other k than the other one.
@@ -153,7 +166,26 @@ class ElementCheck:
             if a is not None and b is not None and not a.agrees(b):
                 self._element_reporter.pair(by, sources.matrices, (a, b), parts, verified, cta)
                 return _Judged(())
+            if None in images:
+                self._compare_arrays(by, sources, prepared, verified, cta)
         return _Judged(tuple(images))
+
+    def _compare_arrays(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> None:
+        """Compare the k of A and of B, of which one or both come from several arrays."""
+        matrices, parts = sources.matrices, sources.parts()
+        elements = [matrix.elements(own) for matrix, own in zip(matrices, parts, strict=True)]
+        if prepared or not all(found.all() for found in elements) or not any(self._array_of(found) is None for found in elements):
+            return
+        if any(m.loads is not None and stands_as_loaded(found, m.bits) for m, found in zip(matrices, elements, strict=True)):
+            return
+        of_a, of_b = (
+            parts_of(found, matrix.per_unit(own), partial(_fits, matrix), self._reporter.array_at)
+            for matrix, own, found in zip(matrices, parts, elements, strict=True)
+        )
+        apart = first_apart(of_a, of_b)
+        if apart is not None:
+            a, b, unit = apart
+            self._element_reporter.pair_of_arrays(by, matrices, (a, b), unit, elements, verified, cta)
 
     def _image(self, by: Executed, matrix: Matrix, parts: Addresses, verified: Callable[[], bool], cta: Cta) -> RegisterImage | None:
         """The image of a matrix; None if it is not known, or has been reported to have none."""
@@ -176,7 +208,7 @@ class ElementCheck:
         if array is None:
             return None
         self._element_reporter.element_type(by, matrix, array, parts, cta)
-        if array.itemsize * 8 != matrix.unit_bits or (matrix.loads is not None and stands_as_loaded(elements, matrix.bits)):
+        if not _fits(matrix, array) or (matrix.loads is not None and stands_as_loaded(elements, matrix.bits)):
             # An array that is arranged for the registers need not have rows.
             return None
         image = image_of_elements(elements, array, matrix.per_unit(parts))
@@ -210,6 +242,11 @@ class ElementCheck:
             )
 
         return verified
+
+
+def _fits(matrix: Matrix, array: ArrayPlace) -> bool:
+    """Whether the elements of an array are those of a matrix."""
+    return array.itemsize * 8 == matrix.unit_bits
 
 
 def _is_matrix(array: ArrayPlace) -> bool:

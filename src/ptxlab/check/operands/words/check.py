@@ -18,6 +18,7 @@ from ptxlab.check.operands.words.images import (
     TakenWords,
     WordImage,
     image_of_words,
+    in_chunk,
     judged,
     sources_of,
     stands_as_copied,
@@ -173,15 +174,15 @@ class Words:
         if self.listed is not None and in_bytes.any():
             found[in_bytes] = self.listed.add_all(self.bytes_from(places[in_bytes]))
 
-    def bytes_of(self, chunks: NDArray[np.intp]) -> NDArray[np.int64]:
-        """The same for the bytes of chunks, ``[..., byte]``."""
-        return self.bytes_from(chunks[..., None] * _WORDS + np.arange(_WORDS)).reshape(*chunks.shape, CHUNK)
+    def bytes_of(self, chunks: NDArray[np.intp], data: int) -> NDArray[np.int64]:
+        """The same for the first ``data`` bytes of chunks, ``[..., byte]``."""
+        return self.bytes_from(chunks[..., None] * _WORDS + np.arange(data // WORD)).reshape(*chunks.shape, data)
 
     def are_joined(self, operand: MatrixOperand) -> bool:
         """Whether threads have put words of an operand together, so that they have no image as words."""
         if self.listed is None:
             return False
-        return are_joined(words_in_chunks(self.addresses, operand.chunks))
+        return are_joined(words_in_chunks(self.addresses, operand.chunks)[..., : operand.data // WORD], operand.data < CHUNK)
 
     def were_brought(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""
@@ -362,11 +363,11 @@ class WordCheck:
             return None
         if not found.all() or not (found > NO_SOURCE).any() or not judged(operand, found):
             return None
-        prepared = words.are_prepared(operand) or (operand.major == "mn" and stands_in_blocks(found))
+        prepared = words.are_prepared(operand) or (operand.major == "mn" and stands_in_blocks(found, operand.data))
         image = None if prepared else image_of_words(found)
         if image is not None:
             if (found > NO_SOURCE).all():
-                relative = np.ascontiguousarray(found[:, :: operand.data // WORD] - image.base).tobytes()
+                relative = np.ascontiguousarray(found[:, :: in_chunk(operand.data)] - image.base).tobytes()
                 operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * _WORDS, relative)
             return TakenWords(operand, image)
         if prepared:
@@ -383,11 +384,7 @@ class WordCheck:
 
     def _of_joined_words(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
         """Report an operand whose words threads have put together, if its rows and k do not stand apart."""
-        if (
-            words.were_brought(operand.chunks)
-            or operand.data < CHUNK
-            or TYPE_BITS.get(operand.element, operand.container) != operand.container
-        ):
+        if words.were_brought(operand.chunks) or TYPE_BITS.get(operand.element, operand.packed) != operand.packed:
             return
         key = operation.op.index, operand.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1

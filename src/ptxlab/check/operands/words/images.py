@@ -29,6 +29,7 @@ __all__ = [
     "fitting_descriptor",
     "following_words",
     "image_of_words",
+    "in_chunk",
     "is_image_of_words",
     "is_rearranged",
     "judged",
@@ -54,6 +55,8 @@ _BYTE_BITS, _HALF_BITS = 8, 16
 Sources = NDArray[np.int64]
 """Where each word of an operand comes from, ``[line, word]``: `NO_SOURCE` for zeros, 0 if it is not known.
 
+Where padding follows the elements of a chunk, the words of the chunk are neighbours, and count as one: ``[line, chunk]``.
+
 Else it is a global address, with the distances of the other bytes of the word (`ptxlab.engine.word_sources.HALVES_SHIFT`). Neighbours of
 words whose bytes are at the same distances are as far apart as their addresses.
 """
@@ -65,7 +68,8 @@ class WordImage(NamedTuple):
     Attributes
     ----------
     base : address of the first element
-    line, word : bytes from line to line of the operand, and from word to word; lines are rows if it is K-major, else steps of k
+    line, word : bytes from line to line of the operand, and from word to word or, if chunks end with padding, from chunk to chunk; lines
+        are rows if it is K-major, else steps of k
     """
 
     base: int
@@ -82,7 +86,7 @@ class TakenWords(NamedTuple):
     @property
     def reach(self) -> int:
         """Bytes in global memory from the first k of the operand to the k after its last one."""
-        lines, words = len(self.operand.chunks), self.operand.chunks.shape[1] * self.operand.data // WORD
+        lines, words = len(self.operand.chunks), self.operand.chunks.shape[1] * in_chunk(self.operand.data)
         return self.image.word * words if self.operand.major == "k" else self.image.line * lines
 
     @property
@@ -96,8 +100,7 @@ class TakenWords(NamedTuple):
         if (self.image.line, self.image.word, self.operand.major) != (before.image.line, before.image.word, before.operand.major):
             return None
         # In bits: elements may be smaller than a byte.
-        bits = self.operand.container * self.operand.data // CHUNK
-        line, element = 8 * self.image.line, self.image.word * bits // WORD
+        line, element = 8 * self.image.line, 8 * self.image.word * in_chunk(self.operand.data) // self.operand.per_chunk
         steps = (line, element) if self.operand.major == "k" else (element, line)
         if 0 in steps:
             return None
@@ -141,18 +144,30 @@ def words_in_chunks(words: NDArray[np.int64], chunks: NDArray[np.intp]) -> NDArr
     return found
 
 
+def in_chunk(data: int) -> int:
+    """How many sources a chunk has with so many bytes of data."""
+    return CHUNK // WORD if data == CHUNK else 1
+
+
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp], data: int) -> Sources:
     """Where the words of some chunks come from, which have so many bytes of data; 0 for one whose bytes come from any places."""
     found = words_in_chunks(sources.view(np.int64), chunks.reshape(-1))
     if data < CHUNK:
-        found = np.ascontiguousarray(found[:, : data // WORD])
+        found = _before_padding(found[:, : data // WORD])
     found = found.reshape(len(chunks), -1)
     return np.maximum(found, 0, out=found)
 
 
+def _before_padding(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """From where the first of the words ``[chunk, word]`` comes, if the others are its neighbours or zeros; else 0."""
+    first = words[:, :1]
+    fits = (words == first + np.arange(0, WORD * words.shape[1], WORD)) & (first > NO_SOURCE) | (words == NO_SOURCE)
+    return np.where(fits.all(axis=1), first[:, 0], 0)
+
+
 def stands_as_copied(found: Sources, chunks: NDArray[np.intp], data: int) -> bool:
     """Whether words stand as in global memory, all at one distance: the program may have brought them into the layout of the descriptor."""
-    here = chunks[..., None] * CHUNK + np.arange(0, data, WORD)
+    here = chunks[..., None] * CHUNK + np.arange(0, CHUNK, CHUNK // in_chunk(data))
     distance = found - here.reshape(found.shape)
     return bool((distance == distance.flat[0]).all())
 
@@ -187,20 +202,30 @@ def is_rearranged(found: Sources, origin: int, pitch: int) -> bool:
     return any(_equal(rows, known, axis) and _equal(offsets, known, 1 - axis) for axis in (0, 1))
 
 
-def stands_in_blocks(found: Sources) -> bool:
+def stands_in_blocks(found: Sources, data: int) -> bool:
     """Whether the words of an MN-major operand stand in blocks of columns: in each, the lines of a row follow each other without a gap.
 
     The program, or its host, has arranged the matrix so; blocks have the width of the swizzling mode, and each line of a block ends where
     the next one begins.
     """
-    apart = np.flatnonzero((np.diff(found, axis=1) != WORD).any(axis=0)) + 1
+    return any(_in_blocks(found, size, CHUNK // in_chunk(data)) for size in _sizes(data))
+
+
+def _sizes(data: int) -> tuple[int, ...]:
+    """How far neighbours of a row may be apart in global memory, where chunks may have padding too."""
+    return (WORD,) if data == CHUNK else (data, CHUNK)
+
+
+def _in_blocks(found: Sources, size: int, width_here: int) -> bool:
+    """The same if words, or chunks, are so far apart in global memory, and ``width_here`` in shared memory."""
+    apart = np.flatnonzero((np.diff(found, axis=1) != size).any(axis=0)) + 1
     if not len(apart) or (found <= NO_SOURCE).any():
         return False
     width = int(apart[0])
-    if found.shape[1] % width or (apart % width).any() or width * WORD < CHUNK:
+    if found.shape[1] % width or (apart % width).any() or width * width_here < CHUNK:
         return False
     blocks = found.reshape(len(found), -1, width)
-    expected = blocks[:1, :, :1] + np.arange(0, len(found) * width * WORD, width * WORD)[:, None, None] + np.arange(0, width * WORD, WORD)
+    expected = blocks[:1, :, :1] + np.arange(0, len(found) * width * size, width * size)[:, None, None] + np.arange(0, width * size, size)
     return bool((blocks == expected).all())
 
 
@@ -280,7 +305,7 @@ def _fitting(sources: NDArray[np.uint64], least: int) -> Fitting[WordImage]:
             return None
         found = sources_of(sources, chunks, tried.data)
         image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
-        return image if image is not None and _apart(image, found.shape) else None
+        return image if image is not None and _apart(image, found.shape, tried.data) else None
 
     return fitting
 
@@ -319,11 +344,11 @@ def _starts(operand: MatrixOperand) -> list[int]:
     return sorted(near, key=lambda start: (start - first) % LINE != 0)
 
 
-def _apart(image: WordImage, shape: tuple[int, ...]) -> bool:
+def _apart(image: WordImage, shape: tuple[int, ...], data: int) -> bool:
     """Whether it is a matrix whose rows or columns are contiguous, and whose elements do not overlap."""
     if _form(image.base):
         size = 1 if are_bytes_apart(image.base) else WORD // 2
         return abs(image.line) == size and image.word >= WORD * shape[0]
     small, count = (abs(image.word), shape[1]) if abs(image.word) <= abs(image.line) else (abs(image.line), shape[0])
     large = max(abs(image.word), abs(image.line))
-    return small == WORD and large >= small * count
+    return small in _sizes(data) and large >= small * count

@@ -7,6 +7,7 @@ one of which it is.
 
 from __future__ import annotations
 
+from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from ptxlab.isa.tiles import CHUNK, MatrixOperand
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words
 
-__all__ = ["JoinedWords", "are_joined", "elements_of_bytes"]
+__all__ = ["JoinedWords", "are_joined", "elements_of_bytes", "elements_together"]
 
 _BYTE = 8
 
@@ -29,21 +30,33 @@ _BYTE = 8
 def elements_of_bytes(every: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
     """From where elements come, ``[line, element]``; ``every`` says it of bytes. 0 for an element whose bytes are not neighbours.
 
-    Of elements of fewer than 8 bits those that share a byte count as one.
+    Of elements of fewer than 8 bits those that share bytes count as one.
     """
-    width = max(bits // _BYTE, 1)
+    width = lcm(bits, _BYTE) // _BYTE
     grouped = every.reshape(len(every), -1, width)
     begins = grouped[..., :1]
     together = (grouped == begins + np.where(begins > NO_SOURCE, np.arange(width), 0)).all(axis=-1)
     return np.where(together, grouped[..., 0], 0)
 
 
-def are_joined(found: NDArray[np.int64]) -> bool:
-    """Whether some words have bytes from any places, or the bytes of words stand at different distances."""
+def elements_together(bits: int) -> int:
+    """How many elements count as one: those of fewer than 8 bits that share bytes.
+
+    >>> [elements_together(bits) for bits in (4, 6, 8, 16)]
+    [2, 4, 1, 1]
+    """
+    return lcm(bits, _BYTE) // bits
+
+
+def are_joined(found: NDArray[np.int64], packed: bool = False) -> bool:
+    """Whether some words have bytes from any places, or the bytes of words stand at different distances.
+
+    If elements are ``packed``, those of a word are so too if they are no neighbours.
+    """
     if found.min(initial=0) < 0:
         return True
     forms = (found - address_in(found))[found > NO_SOURCE]
-    return bool((forms != forms[:1]).any())
+    return bool((forms != (0 if packed else forms[:1])).any())
 
 
 class JoinedWords:
@@ -56,7 +69,8 @@ class JoinedWords:
 
     def elements(self, operand: MatrixOperand, chunks: NDArray[np.intp]) -> Sources:
         """``[row, k]``."""
-        found = elements_of_bytes(self._every.take(chunks, axis=0).reshape(len(chunks), -1), operand.container)
+        every = self._every.take(chunks, axis=0)[..., : operand.data]
+        found = elements_of_bytes(every.reshape(len(chunks), -1), operand.packed)
         return found.T if operand.major == "mn" else found
 
     def stand_apart(self, elements: Sources) -> bool:

@@ -13,16 +13,16 @@ from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned
 from ptxlab.check.operands.words.images import (
     LINE,
-    WORD,
     Sources,
     TakenWords,
     fitting_descriptor,
     following_words,
+    in_chunk,
     is_rearranged,
     sources_of,
     step_of_words,
 )
-from ptxlab.check.operands.words.joined import JoinedWords
+from ptxlab.check.operands.words.joined import JoinedWords, elements_together
 from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["WordReporter"]
-
-_BYTE = 8
 
 
 class WordReporter:
@@ -63,14 +61,14 @@ class WordReporter:
         if candidate is None or not self._unchanged(operand, found, cta):
             return
         self._reporter.first(*key)
-        chunks = found[:, :: operand.data // WORD]
+        chunks = found[:, :: in_chunk(operand.data)]
         line, slot = _first_apart(chunks)
         here, there = (f"{element_name(operand, i, j)} is {self._element(int(chunks[i, j]))}" for i, j in ((line, slot), (0, 0)))
         self._no_image(operation, operand, f"it has no equal steps; {here}, but {there}", candidate, cta)
 
     def joined(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
         """An operand whose words threads have put together: its rows and k may not stand apart, and its type may be another one."""
-        every = words.bytes_of(operand.chunks)
+        every = words.bytes_of(operand.chunks, operand.data)
         key, known = (operation.op.index, operand.name), every[every > NO_SOURCE]
         if not every.all() or not known.size or self._reporter.has(*key):
             return
@@ -86,7 +84,7 @@ class WordReporter:
             return
         self._reporter.first(*key)
         what, *at = memory.first_apart(elements)
-        each = max(_BYTE // operand.container, 1)
+        each = elements_together(operand.packed)
         here, there = (f"{operand.name}[{row}, {k * each}] is {self._element(int(elements[row, k]))}" for row, k in at)
         self._no_image(operation, operand, f"{what}; {here}, but {there}", candidate, cta)
 
@@ -121,7 +119,7 @@ class WordReporter:
         prepared, sources = words.are_prepared(operand), words.sources
         candidate: Candidate[Any] | None = fitting_descriptor(operand, sources, None)
         if candidate is None and words.are_joined(operand):
-            candidate = self._joined_words(words.bytes_of(operand.chunks), words).fitting_descriptor(operand)
+            candidate = self._joined_words(words.bytes_of(operand.chunks, operand.data), words).fitting_descriptor(operand)
         address = int(address_in(sources_of(sources, operand.chunks, operand.data)).max())
         array = self._reporter.array_at(address) if address > NO_SOURCE else None
         if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):
@@ -173,7 +171,8 @@ class WordReporter:
     def _unchanged(self, operand: MatrixOperand, found: Sources, cta: Any) -> bool:
         """Whether the words still hold what was copied."""
         whole = found[..., None]
-        return self._has_bytes(operand, np.where(whole > NO_SOURCE, byte_source(whole, np.arange(WORD)), whole), cta)
+        size = operand.chunks.size * operand.data // found.size
+        return self._has_bytes(operand, np.where(whole > NO_SOURCE, byte_source(whole, np.arange(size)), whole), cta)
 
     def _element(self, source: int) -> str:
         """The element from which a word comes, or its address."""

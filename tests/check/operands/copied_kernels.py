@@ -70,11 +70,11 @@ COPIED:
     return text.replace("[%r3], 64;", "[%r3], 128;").replace("%r4, 64;\n    ret", "%r4, 128;\n    ret")
 
 
-def launch(text: str, mode: str, boxes: int = 1, **options: Any) -> tuple[Any, bool]:
-    """The result, and whether the product is right; ``mode`` is that of the map of A."""
+def launch(text: str, mode: str, boxes: int = 1, width: int = K, **options: Any) -> tuple[Any, bool]:
+    """The result, and whether the product is right; ``mode`` is that of the map of A, whose array has rows of ``width`` elements."""
     rng = np.random.default_rng(5)
-    a, b = (rng.integers(-4, 5, (rows, K)).astype(np.float16) for rows in (ROWS, COLUMNS))
+    a, b = (rng.integers(-4, 5, (rows, k)).astype(np.float16) for rows, k in ((ROWS, width), (COLUMNS, K)))
     c = np.zeros((ROWS, COLUMNS), np.float32)
     maps = [ptxlab.TensorMap(a, box=(K // boxes, ROWS), swizzle=mode), ptxlab.TensorMap(b, box=(K, COLUMNS), swizzle="128B")]
     result = ptxlab.loads(text, file="copied.ptx").kernel().launch(block=128, args=[*maps, c], **options)
-    return result, bool((c == a.astype(np.float64) @ b.astype(np.float64).T).all())
+    return result, bool((c == a[:, :K].astype(np.float64) @ b.astype(np.float64).T).all())

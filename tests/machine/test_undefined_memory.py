@@ -209,6 +209,51 @@ def test_an_exchange_of_bytes_of_which_some_are_defined() -> None:
     assert codes(run(body.format(15), 1, shared=SHARED)[1]) == ["M411"]
 
 
+_HALVES = """
+ld.global.u32 r1, [rd9]; and.b32 r2, r1, 0xffff0000; or.b32 r2, r2, 3;
+atom.global.cas.b32 r3, [rd9], r1, r2;
+ld.global.u32 r1, [rd9]; and.b32 r2, r1, 0x0000ffff; or.b32 r2, r2, 0x50000;
+atom.global.cas.b32 r3, [rd9], r1, r2;
+"""
+
+
+def compared(body: str, load: str = "ld.global.u32 r4, [rd9];") -> tuple[int, set[str]]:
+    """The result of a load after some code, and the instructions that use what nothing has written; rd9 is the address of that."""
+    device, out = ptxlab.Device("sm_100a"), np.zeros(1, np.uint32)
+    head = ".reg .b128 v, w, x; .reg .b16 h2, h3; ld.param.u64 rd9, [memory];"
+    made = kernel(f"{head}\n{body}\n{load}\n{store('r4')}", params=", .param .u64 memory")
+    result = made.launch(block=1, args=[out, device.empty(4, np.uint32)], device=device)
+    return int(out[0]), {dict(found.details)["used by"].split("`")[1].split()[0] for found in result.diagnostics}
+
+
+def test_a_comparison_of_undefined_bits_goes_as_it_went() -> None:
+    """A word that threads fill part by part, with its other parts as they were: these are reported where they are compared, not later."""
+    assert compared(_HALVES) == (0x50003, {"atom.global.cas.b32"})
+
+
+def test_a_comparison_of_undefined_bits_that_fails_stores_nothing() -> None:
+    failing = "ld.global.u32 r1, [rd9];\nadd.u32 r1, r1, 1;\natom.global.cas.b32 r3, [rd9], r1, 8;"
+    assert compared(failing)[1] == {"atom.global.cas.b32", "st.global.u32"}
+
+
+@pytest.mark.parametrize("bits", [16, 64, 128])
+def test_what_a_comparison_has_stored(bits: int) -> None:
+    """Its bits are undefined as those of the register are: here none."""
+    body, load = {
+        16: ("ld.global.b16 h, [rd9]; mov.b16 h2, 9;\natom.global.cas.b16 h3, [rd9], h, h2;", "ld.global.u16 r4, [rd9];"),
+        64: (
+            "ld.global.u64 rd1, [rd9]; mov.u64 rd2, 0x900000000;\natom.global.cas.b64 rd3, [rd9], rd1, rd2;",
+            "ld.global.u32 r4, [rd9+4];",
+        ),
+        128: (
+            "ld.global.v2.u64 {rd1, rd2}, [rd9]; mov.b128 v, {rd1, rd2}; mov.u64 rd3, 9; mov.b128 w, {rd3, rd3};\n"
+            "atom.global.cas.b128 x, [rd9], v, w;",
+            "ld.global.u32 r4, [rd9+8];",
+        ),
+    }[bits]
+    assert compared(body, load) == (9, {f"atom.global.cas.b{bits}"})
+
+
 def test_results_are_those_of_the_first_run() -> None:
     body = "ld.global.u32 r1, [at]; add.u32 r1, r1, 1; st.global.u32 [at], r1; ld.shared.u32 r2, [s];"
     out = np.zeros(32, np.uint32)

@@ -80,6 +80,11 @@ class Atomic:
         return self.operation == "exch"
 
     @property
+    def compares(self) -> bool:
+        """Whether it writes its second source if memory holds the first one."""
+        return self.operation == "cas"
+
+    @property
     def adds_in_global(self) -> bool:
         """Whether it is a float addition in global memory, which flushes f32 subnormals and does not canonicalise f64 NaNs."""
         return self.operation == "add" and self.type in ("f32", "f64") and self.space in ("global", "generic") and not self.noftz

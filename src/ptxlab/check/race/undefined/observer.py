@@ -22,7 +22,7 @@ from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
-from ptxlab.isa.operands import Op, Reg
+from ptxlab.isa.operands import Const, Op, Reg
 from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, stored_bits, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.warp.warp import lanes_of
@@ -291,6 +291,8 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
                     self._exchanged(warp, native, op, held, undefined)
                 else:
                     self._read_use(warp, op, lanes)
+                    if native.compares:
+                        _compared(warp, native, op, held, undefined)
 
     def _exchanged(self, warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
         """Lanes have replaced undefined bits, one lane after the other: the first one at a place has them in its register."""
@@ -347,6 +349,22 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
                 places = (place_of(held.owner, first + byte) for byte in range(size))
                 if isinstance(item, Reg) and any(self._raced.is_read_in_race(op.index, warp, place) for place in places):
                     warp.undefine(item.index, lane)
+
+
+def _compared(warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
+    """Lanes have compared undefined bits, which has been reported. Like a branch that undefined bits decide, it went as it went.
+
+    Where memory holds what a lane would store, it has the undefined bits of that, too.
+    """
+    new = op.operands[native.sources[1]]
+    written = warp.launch.program.writes[op.index]
+    if not isinstance(new, Reg | Const) or (isinstance(new, Reg) and new.index in written):
+        return
+    for lane, at in sorted(places.items()):
+        stored = slice(at, at + native.size)
+        if held.data[stored].tobytes() == warp.lane_value(new, 8 * native.size, lane).to_bytes(native.size, "little"):
+            undefined = warp.undefined_bits(new.index, 1 << lane, 8 * native.size)[1] if isinstance(new, Reg) else 0
+            held.mirror[stored] = np.frombuffer(undefined.to_bytes(native.size, "little"), np.uint8)
 
 
 def _reaching(native: Any, mask: int) -> int:

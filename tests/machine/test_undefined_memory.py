@@ -236,6 +236,27 @@ def test_a_comparison_of_undefined_bits_that_fails_stores_nothing() -> None:
     assert compared(failing)[1] == {"atom.global.cas.b32", "st.global.u32"}
 
 
+def test_lanes_that_fill_parts_of_words_in_turn() -> None:
+    """Four lanes a word, each with its four bits of any value, until its comparison succeeds; none of them is undefined afterwards."""
+    body = """
+    shr.u32 r1, tid, 2; mul.wide.u32 rd1, r1, 4; add.u64 rd1, rd1, rd9;
+    and.b32 r2, tid, 3; shl.b32 r2, r2, 2; shl.b32 r3, 15, r2; not.b32 r3, r3; and.b32 r1, r1, 15; shl.b32 r1, r1, r2;
+    ld.global.u32 r5, [rd1];
+    AGAIN:
+    and.b32 r6, r5, r3; or.b32 r6, r6, r1;
+    atom.global.cas.b32 r7, [rd1], r5, r6;
+    setp.ne.u32 p, r7, r5; mov.u32 r5, r7;
+    @p bra AGAIN;
+    bar.sync 0;
+    ld.global.u32 r4, [rd1]; and.b32 r4, r4, 0xffff;
+    """
+    device, out = ptxlab.Device("sm_100a"), np.zeros(64, np.uint32)
+    made = kernel(f"ld.param.u64 rd9, [memory];{body}{store('r4')}", params=", .param .u64 memory")
+    result = made.launch(block=64, args=[out, device.empty(16, np.uint32)], device=device)
+    assert (out == np.arange(64, dtype=np.uint32) // 4 * 0x1111).all()
+    assert not any("st.global" in dict(found.details).get("used by", "") or found.code == "R808" for found in result.diagnostics)
+
+
 @pytest.mark.parametrize("bits", [16, 64, 128])
 def test_what_a_comparison_has_stored(bits: int) -> None:
     """Its bits are undefined as those of the register are: here none."""

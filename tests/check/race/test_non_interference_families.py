@@ -74,3 +74,8 @@ def test_a_defined_bit_never_differs(family: str, seed: int) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_more_programs(family: str, seed: int) -> None:
     check(family, seed)
+
+
+def test_stores_of_several_loads_from_tensor_memory() -> None:
+    """A program that moves what one load has brought to registers that are noted for the store of another one; it ended in a `KeyError`."""
+    check("tensor_copies", 11)

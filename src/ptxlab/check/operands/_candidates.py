@@ -19,6 +19,8 @@ from ptxlab.tables import SWIZZLES
 __all__ = ["Candidate", "Fitting", "agree", "best", "following", "most_rows", "rows_of_tiles", "search", "step_of", "turned"]
 
 _ROW = 128
+_ARRANGED = frozenset(("u8", "u16", "u32", "s32", "u64", "s64"))
+"""Element types of tensor maps of arrays that may be anything."""
 _TOGETHER = (
     ("swizzle",),
     ("stride",),
@@ -75,7 +77,8 @@ def _change(name: str, value: Any) -> str:
 def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: Image | None) -> Candidate[Image] | None:
     """The descriptor with the fewest changes that gives a consistent image, of the same k as ``other``'s.
 
-    Its lines do not begin inside rows of the box, and it reads no other array if the one of ``tile`` has brought enough.
+    Its lines do not begin inside rows of the box, unless these are integers, which may be anything that has been arranged for a descriptor
+    (scale factors). It reads no other array if the one of ``tile`` has brought enough.
     """
     fields: dict[str, Sequence[Any]] = {
         "swizzle": [tile.array.swizzle, *SWIZZLES] if tile.array.swizzle else list(SWIZZLES),
@@ -91,7 +94,9 @@ def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: I
 
     def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> Image | None:
         image = memory.image(tried, chunks)
-        if image is None or image.lines_in_row or (alone and any(array is not tile.array for array in image.arrays)):
+        if image is None or (alone and any(array is not tile.array for array in image.arrays)):
+            return None
+        if image.lines_in_row and tile.array.element not in _ARRANGED:
             return None
         return image if other is None or agree(image, other) else None
 

@@ -22,7 +22,7 @@ from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
-from ptxlab.isa.operands import Const, Op, Reg
+from ptxlab.isa.operands import Op, Reg, Resolved
 from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, stored_bits, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.warp.warp import lanes_of
@@ -354,17 +354,22 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
 def _compared(warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
     """Lanes have compared undefined bits, which has been reported. Like a branch that undefined bits decide, it went as it went.
 
-    Where memory holds what a lane would store, it has the undefined bits of that, too.
+    Memory has the undefined bits of what each lane has stored that has found what it expected, if the registers still tell. What it has
+    found defined is what it expected, and stores again.
     """
-    new = op.operands[native.sources[1]]
-    written = warp.launch.program.writes[op.index]
-    if not isinstance(new, Reg | Const) or (isinstance(new, Reg) and new.index in written):
+    old, expected, new = (op.operands[position] for position in (native.destination, *native.sources))
+    if not isinstance(old, Reg) or old in (expected, new):
         return
+    bits = 8 * native.size
+
+    def undefined(operand: Resolved, lane: int) -> int:
+        return warp.undefined_bits(operand.index, 1 << lane, bits)[1] if isinstance(operand, Reg) else 0
+
     for lane, at in sorted(places.items()):
-        stored = slice(at, at + native.size)
-        if held.data[stored].tobytes() == warp.lane_value(new, 8 * native.size, lane).to_bytes(native.size, "little"):
-            undefined = warp.undefined_bits(new.index, 1 << lane, 8 * native.size)[1] if isinstance(new, Reg) else 0
-            held.mirror[stored] = np.frombuffer(undefined.to_bytes(native.size, "little"), np.uint8)
+        if warp.lane_value(old, bits, lane) == warp.lane_value(expected, bits, lane):
+            found = int.from_bytes(held.mirror[at : at + native.size].tobytes(), "little")
+            stored = undefined(new, lane) & (found | ~undefined(expected, lane))
+            held.mirror[at : at + native.size] = np.frombuffer(stored.to_bytes(native.size, "little"), np.uint8)
 
 
 def _reaching(native: Any, mask: int) -> int:

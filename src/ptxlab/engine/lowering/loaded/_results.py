@@ -49,8 +49,11 @@ def with_moved_results(program: Program, loaded: LoadedValues) -> LoadedValues:
     registers, end = noted.rows(end)
 
     def place(byte: LoadedWord) -> NotedPart:
+        nonlocal end
         if byte.load < 0:
             return registers[~byte.load].part(byte.byte)
+        if byte.load not in rows:
+            rows[byte.load], end = end, end + SOURCE_ROW
         return NotedPart(rows[byte.load], byte.byte << LOADED_BYTE_SHIFT, 0)
 
     moves = defaultdict(tuple, loaded.moves)

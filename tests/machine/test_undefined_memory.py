@@ -226,12 +226,12 @@ def compared(body: str, load: str = "ld.global.u32 r4, [rd9];") -> tuple[int, se
     return int(out[0]), {dict(found.details)["used by"].split("`")[1].split()[0] for found in result.diagnostics}
 
 
-def test_a_comparison_of_undefined_bits_goes_as_it_went() -> None:
+def test_a_compare_and_swap_on_undefined_bits_is_the_last_finding() -> None:
     """A word that threads fill part by part, with its other parts as they were: these are reported where they are compared, not later."""
     assert compared(_HALVES) == (0x50003, {"atom.global.cas.b32"})
 
 
-def test_a_comparison_of_undefined_bits_that_fails_stores_nothing() -> None:
+def test_a_compare_and_swap_on_undefined_bits_that_fails_stores_nothing() -> None:
     failing = "ld.global.u32 r1, [rd9];\nadd.u32 r1, r1, 1;\natom.global.cas.b32 r3, [rd9], r1, 8;"
     assert compared(failing)[1] == {"atom.global.cas.b32", "st.global.u32"}
 
@@ -258,7 +258,7 @@ def test_lanes_that_fill_parts_of_words_in_turn() -> None:
 
 
 @pytest.mark.parametrize("bits", [16, 64, 128])
-def test_what_a_comparison_has_stored(bits: int) -> None:
+def test_what_a_compare_and_swap_has_stored(bits: int) -> None:
     """Its bits are undefined as those of the register are: here none."""
     body, load = {
         16: ("ld.global.b16 h, [rd9]; mov.b16 h2, 9;\natom.global.cas.b16 h3, [rd9], h, h2;", "ld.global.u16 r4, [rd9];"),

@@ -1,4 +1,4 @@
-"""A product whose A tensor copies bring to shared memory and `tcgen05.cp` moves to tensor memory; B stands behind it, swizzled."""
+"""A kernel that copies A by TMA to shared memory and by `tcgen05.cp` to tensor memory, and multiplies it by a swizzled B."""
 
 from __future__ import annotations
 

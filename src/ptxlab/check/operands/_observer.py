@@ -234,10 +234,7 @@ class OperandCheck(Observer):
                     self._check_source(operation, copy, shared, words, cta)
 
     def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
-        """Report rows that are no image of what was copied, if another descriptor or tensor map has one, and elements of another size.
-
-        An array whose rows are those of the box may have been arranged for a descriptor without swizzling.
-        """
+        """Report rows that are no image of what was copied, if another descriptor or tensor map has one, and elements of another size."""
         source = copy.source
         entries = shared.entries_of(source.chunks)
         if not entries.any():
@@ -255,9 +252,7 @@ class OperandCheck(Observer):
             return
         self._tried[operation.op.index] += 1
         tile = under[0].tile
-        arranged = tile.array.whole_rows and source.descriptor.swizzle == "none" and not source.overlaps
-        unreadable = not arranged and self._tile_reporter.unreadable(source, tile.array)
-        if unreadable or best(source, shared, tile, None) is not None:
+        if self._tile_reporter.unreadable(source, tile.array) or best(source, shared, tile, None) is not None:
             if source.overlaps:
                 self._tile_reporter.overlapping(operation, source, shared, cta)
             else:

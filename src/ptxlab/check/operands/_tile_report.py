@@ -109,7 +109,12 @@ class TileReporter:
             self._reporter.same_bytes(operation, operand, candidate, held.tile.array, cta)
 
     def unreadable(self, operand: MatrixOperand, array: TileArray) -> bool:
-        """Whether rows of elements stand in shared memory as no descriptor reads them; bytes may have been arranged for one."""
+        """Whether rows of elements lie in shared memory where no descriptor can read them.
+
+        The host may have arranged bytes for a descriptor, and an array whose rows are those of the box for one without swizzling.
+        """
+        if array.whole_rows and operand.descriptor.swizzle == "none" and not operand.overlaps:
+            return False
         held = self._reporter.array_at(array.address)
         element = array.element if array.element in FLOATS or held is None else held.dtype
         return element in FLOATS and operand.chunks.shape[1] > 1 and bool(map_text(operand, array))

@@ -160,7 +160,7 @@ class Sanitizer(Observer):
         return self._handlers[type(op.effects)](op.effects)
 
     def needs_no_call(self, op: Op) -> bool:
-        """A row tells what a service that compiled code completes does to the clocks; under spec, rows are for accesses and fences."""
+        """Compiled code records an event row for each service that it completes, from which the clocks are updated; not under ``spec``."""
         return self._lanes is None
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs

@@ -15,7 +15,10 @@ __all__ = ["emit_direct"]
 
 
 def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callable[[], None]) -> None:
-    """Complete a service for the lanes of ``mask`` if that is certain, and go on behind it; what follows here asks the machine."""
+    """Emit code that completes a service for the lanes of ``mask`` if its outcome is certain, and continues with ``go_on``.
+
+    Otherwise execution reaches the code that the caller emits next, which returns to the scheduler.
+    """
     code, context = caller.code, caller.context
     counts = context.pointer(Word.SERVICES)
 

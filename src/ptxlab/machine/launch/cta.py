@@ -78,7 +78,7 @@ class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
     __slots__ = (
-        "_phases", "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "phases",
+        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "phases",
         "rank", "shared", "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
     )  # fmt: skip
 
@@ -105,7 +105,6 @@ class CtaState:
         self.tokens = shared.data.cast("Q")
         self.phases: NDArray[np.uint32] = np.zeros(len(shared) >> 3, np.uint32)
         """By the place of each mbarrier object `MbarrierState.phase` and one more, for compiled code (`Word.PHASES`)."""
-        self._phases = self.phases.data
         self.tensor = tensor
         self.threads = launch.threads
         self.live_threads = launch.threads
@@ -156,7 +155,7 @@ class CtaState:
     def new_mbarrier(self, offset: int, count: int) -> MbarrierState:
         """Initialise the mbarrier object at a window offset (8-byte aligned, inside shared memory)."""
         self.tokens[offset >> 3] = MBARRIER_TOKEN
-        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self._phases)
+        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self.phases.data)
         self.invalidated.pop(offset, None)
         return made
 
@@ -166,7 +165,7 @@ class CtaState:
         if self.launch.observer is not None:
             self.launch.observer.invalidated(barrier)
         self.invalidated[offset] = op
-        self.tokens[offset >> 3] = self._phases[offset >> 3] = 0
+        self.tokens[offset >> 3] = self.phases[offset >> 3] = 0
 
     def describe(self) -> str:
         """Return the CTA's coordinates for reports."""

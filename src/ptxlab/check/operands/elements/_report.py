@@ -31,6 +31,7 @@ _BLOCK = 8
 """Rows and columns of a matrix of ldmatrix."""
 _HALF_BITS = 16
 _BYTE = 8
+_SAME_K = "load both so that each k of A is the k of B"
 _MATRIX_DIMENSIONS = 2
 _FARTHEST = 4096
 """Bytes by which start addresses are tried."""
@@ -197,14 +198,8 @@ class ElementReporter:
         ]
         number = 0 if images[1].in_order else 1
         wrong = matrices[number] if matrices[number].where else matrices[1 - number]
-        self._reporter.add(
-            "O104",
-            f"A and B are multiplied with different k: {here}, but {there}",
-            by,
-            cta,
-            fix=min(tried)[1] if tried else "load both so that each k of A is the k of B",
-            details=self._loaded_by(wrong, 0, at[matrices.index(wrong)]),
-        )
+        fix = min(tried)[1] if tried else _SAME_K
+        self._different_k(by, f"{here}, but {there}", fix, self._loaded_by(wrong, 0, at[matrices.index(wrong)]), cta)
 
     def pair_of_arrays(
         self,
@@ -225,13 +220,10 @@ class ElementReporter:
             for matrix, part, found in zip(matrices, parts, elements, strict=True)
         )
         a, b = (part.array.name for part in parts)
-        self._reporter.add(
-            "O104",
-            f"A and B are multiplied with different k: {here}, but {there}; A has k of {a} in another order than B has those of {b}",
-            by,
-            cta,
-            fix="load both so that each k of A is the k of B",
-        )
+        self._different_k(by, f"{here}, but {there}; A has k of {a} in another order than B has those of {b}", _SAME_K, (), cta)
+
+    def _different_k(self, by: Executed, what: str, fix: str, details: Sequence[tuple[str, str]], cta: Cta) -> None:
+        self._reporter.add("O104", f"A and B are multiplied with different k: {what}", by, cta, fix=fix, details=details)
 
     def step(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], again: bool, verified: Verified, cta: Cta) -> None:
         """An instruction that adds to the same D as the one before must take the next k of A and of B; a pair is one of these.

@@ -292,7 +292,7 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
                 else:
                     self._read_use(warp, op, lanes)
                     if native.compares:
-                        _compared(warp, native, op, held, undefined)
+                        _after_compare_and_swap(warp, native, op, held, undefined)
 
     def _exchanged(self, warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
         """Lanes have replaced undefined bits, one lane after the other: the first one at a place has them in its register."""
@@ -351,11 +351,12 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
                     warp.undefine(item.index, lane)
 
 
-def _compared(warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
-    """Lanes have compared undefined bits, which has been reported. Like a branch that undefined bits decide, it went as it went.
+def _after_compare_and_swap(warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
+    """Lanes have compared undefined bits, which has been reported. As after a branch on them, the actual outcome counts from here.
 
-    Memory has the undefined bits of what each lane has stored that has found what it expected, if the registers still tell. What it has
-    found defined is what it expected, and stores again.
+    Where the comparison has succeeded, memory gets the undefined bits of the new value. Bits that are undefined in the new and in the
+    expected value, but were defined in memory, stay defined: the comparison has found them equal. If the old value has overwritten another
+    operand, memory keeps its undefined bits.
     """
     old, expected, new = (op.operands[position] for position in (native.destination, *native.sources))
     if not isinstance(old, Reg) or old in (expected, new):

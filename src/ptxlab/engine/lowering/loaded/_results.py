@@ -44,17 +44,21 @@ def with_moved_results(program: Program, loaded: LoadedValues) -> LoadedValues:
     if not chosen:
         return loaded
     end, rows = program.frame_bytes, dict(loaded.rows)
-    for access in sorted({*chosen, *chosen.values()} - rows.keys()):
-        rows[access], end = end, end + SOURCE_ROW
+
+    def row_of(access: int) -> int:
+        nonlocal end
+        if access not in rows:
+            rows[access], end = end, end + SOURCE_ROW
+        return rows[access]
+
+    for access in sorted({*chosen, *chosen.values()}):
+        row_of(access)
     registers, end = noted.rows(end)
 
     def place(byte: LoadedWord) -> NotedPart:
-        nonlocal end
         if byte.load < 0:
             return registers[~byte.load].part(byte.byte)
-        if byte.load not in rows:
-            rows[byte.load], end = end, end + SOURCE_ROW
-        return NotedPart(rows[byte.load], byte.byte << LOADED_BYTE_SHIFT, 0)
+        return NotedPart(row_of(byte.load), byte.byte << LOADED_BYTE_SHIFT, 0)
 
     moves = defaultdict(tuple, loaded.moves)
     for index, notes in noted.moves(registers, place).items():

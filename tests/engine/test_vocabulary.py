@@ -77,7 +77,7 @@ def integer_bodies() -> dict[str, Body]:
 
         made[f"table of {count} from bit {first}"] = Body(table, ("u32",), ("u32", "u32"))
         made[f"halves of a table of {count} from bit {first}"] = Body(halves, ("u32",), ("u32",))
-    made["dot"] = Body(lambda x, a, b: x.dot(a, b), ("u32", "u32"), ("u32",))
+    made["dot"] = Body(lambda x, start, a, b: x.dot(start, a, b), ("u32",) * 3, ("u32",))
 
     def exchanged(x: Any, a: Any) -> Any:
         return x.with_halves(x.sub(x.high_half(a), x.low_half(a)), x.low_half(a))
@@ -131,6 +131,17 @@ def float_bodies() -> dict[str, Body]:
                 return x.reciprocal_toward_zero(x.select(usual, a, x.const(3.0, "f32")))
 
             made["reciprocal toward zero"] = Body(reciprocal, (type,), (type,))
+
+            def outside(x: Any, a: Any) -> Any:
+                def rare(x: Any, usual: Any, a: Any) -> Any:
+                    return x.not_(x.and_(x.fle(x.const(2.0**-126, "f32"), a), x.flt(a, x.bits(0x7F800000, "f32"))))
+
+                def some(x: Any, usual: Any, a: Any) -> Any:
+                    return x.outside_positive_normals(a)
+
+                return x.rarely(some, rare, lambda x, a: x.const(-1.0, "f32"), x.const(1.0, "f32"), a)
+
+            made["outside positive normals"] = Body(outside, (type,), (type,))
             made["subnormal or NaN"] = Body(lambda x, a: x.subnormal_or_nan(a), (type,), ("pred",))
         made[f"isnan {type}"] = Body(lambda x, a: x.isnan(a), (type,), ("pred",))
         for integer in INTEGERS:

@@ -179,6 +179,28 @@ def test_products_of_bytes(lanes: int, has: str, monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(total, exact)
 
 
+@pytest.mark.parametrize("one_instruction", [True, False])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_added_products_of_pairs(lanes: int, one_instruction: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without the instruction that adds them to a number; sums wrap."""
+    here = native.host()
+    if one_instruction and not here.has_added_pair_dot:
+        pytest.skip("this processor has no such instruction")
+    monkeypatch.setattr(_values, "host", lambda: replace(here, has_added_pair_dot=one_instruction))
+    total, a, b = np.random.default_rng(lanes).integers(-(2**31), 2**31, (3, lanes)).astype(np.int32)
+    a[0] = b[0] = np.int32(0x80008000 - 2**32)
+    products = a.view(np.int16).astype(np.int64) * b.view(np.int16)
+    wrapped = (total + products.reshape(lanes, 2).sum(1)).astype(np.int32)
+    type = vector("i32", lanes)
+
+    def write(code: Function) -> None:
+        total, a, b = (parameter.load(type, align=1) for parameter in code.parameters)
+        code.parameters[0].store(total.add_pair_dot(a, b), align=1)
+
+    compiled("ptr total, ptr a, ptr b", write, 1, "void")(*map(address_of, (total, a, b)))
+    np.testing.assert_array_equal(total, wrapped)
+
+
 @pytest.mark.parametrize("size", [8, 16, 32])
 def test_transposition(size: int) -> None:
     matrix = np.random.default_rng(size).integers(0, 1 << size, (16, 16)).astype(f"u{size // 8}")

@@ -44,8 +44,8 @@ class Vocabulary(Protocol):
     def mul(self, a: Value, b: Value) -> Value: ...
     def umulhi(self, a: Value, b: Value) -> Value: ...
     def smulhi(self, a: Value, b: Value) -> Value: ...
-    def dot(self, a: Value, b: Value) -> Value:
-        """Of i32: the product of the low halves plus that of the high halves, which have signs."""
+    def dot(self, start: Value, a: Value, b: Value) -> Value:
+        """Of i32: ``start`` plus the product of the low halves and that of the high halves, which have signs."""
 
     def udiv(self, a: Value, b: Value) -> Value:
         """Quotient; all ones where b is zero."""
@@ -116,6 +116,9 @@ class Vocabulary(Protocol):
     def isnan(self, a: Value) -> Value: ...
     def subnormal_or_nan(self, a: Value) -> Value:
         """Whether an f32 is subnormal, which zero is not, or NaN: one instruction of processors that classify floats."""
+
+    def outside_positive_normals(self, a: Value) -> Value:
+        """Whether an f32 is anything but a positive normal number; the lanes may come in another order, for ``some`` of `rarely`."""
 
     def fround(self, a: Value, mode: str) -> Value:
         """To an integral value in the same type: rni (to even), rzi, rmi (down), rpi (up)."""

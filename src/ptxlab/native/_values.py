@@ -180,6 +180,13 @@ class Value:
         low = (self << 16).operation("ashr", 16) * (other << 16).operation("ashr", 16)
         return low + self.operation("ashr", 16) * other.operation("ashr", 16)
 
+    def add_pair_dot(self, a: Value, b: Value) -> Value:
+        """Add `pair_dot` of two values."""
+        lanes = lanes_of(self.type)
+        if host().has_added_pair_dot and 32 * lanes <= host().vector_bits:
+            return self._call_intrinsic(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", self.type, [self, a, b])
+        return self + a.pair_dot(b)
+
     def add_byte_dot(self, unsigned: Value, signed: Value) -> Value:
         """Add the products of the four bytes of each i32 lane, unsigned ones of one value and signed ones of another.
 

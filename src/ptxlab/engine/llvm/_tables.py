@@ -47,6 +47,10 @@ def with_halves(low: Value, high: Value) -> Value:
     """The i32 with these halves."""
     words = vector("i32", lanes_of(low.type) // 2)
     low, high = low.cast(words), high.cast(words)
+    if host().has_funnel_shift:
+        amount = high.function.const(words, 16)
+        turned = high.intrinsic("fshl", high, amount)
+        return joined(_alternating(low, turned).cast(words), turned.intrinsic("fshl", low, amount))
     return joined(_alternating(low, high.operation("shl", 16)).cast(words), _alternating(low.operation("lshr", 16), high).cast(words))
 
 

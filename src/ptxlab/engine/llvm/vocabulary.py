@@ -105,10 +105,10 @@ class LlvmVocabulary:
     def smulhi(self, a: Value, b: Value) -> Value:
         return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
 
-    def dot(self, a: Value, b: Value) -> Value:
+    def dot(self, start: Value, a: Value, b: Value) -> Value:
         if 32 * self.width <= host().vector_bits:
-            return a.pair_dot(b)
-        return joined(*(half.dot(p, q) for half, p, q in self._in_halves(a, b)))
+            return start.add_pair_dot(a, b)
+        return joined(*(half.dot(*each) for half, *each in self._in_halves(start, a, b)))
 
     def _in_halves(self, *values: Value) -> list[tuple[Any, ...]]:
         """The vocabulary of half as many lanes with the low halves of vectors, and with the high ones."""
@@ -204,14 +204,24 @@ class LlvmVocabulary:
         return self.bitcast(self.add(self.bitcast(rounded, "i32"), self.ashr(self.bitcast(rest, "i32"), self.const(31, "i32"))), "f32")
 
     def subnormal_or_nan(self, a: Value) -> Value:
+        return self._is_of(0x93, 0xA1, a)
+
+    def outside_positive_normals(self, a: Value) -> Value:
+        if host().vector_bits == 512:
+            return self._is_of(0x2FF, 0xFF, a)
+        least, infinity = 0x0080, 0x7F80  # the high halves of the least normal number and of infinity
+        return self.ule(self.const(infinity - least, "i16"), self.sub(self.high_half(self.bitcast(a, "i32")), self.const(least, "i16")))
+
+    def _is_of(self, classes: int, classes_of_avx512: int, a: Value) -> Value:
+        """Whether an f32 is of one of the classes, as bits for LLVM and for the instruction of AVX-512."""
         lanes = host().vector_bits // 32
         if lanes == 16 and self.width > lanes:
-            return joined(*(half.subnormal_or_nan(each) for half, each in self._in_halves(a)))
+            return joined(*(half._is_of(classes, classes_of_avx512, each) for half, each in self._in_halves(a)))
         one_instruction = lanes == self.width == 16
         name = "llvm.x86.avx512.fpclass.ps.512" if one_instruction else f"llvm.is.fpclass.v{self.width}f32"
-        classes, type = 0xA1 if one_instruction else 0x93, self.vectors["i1"]
+        type = self.vectors["i1"]
         self.code.module.declare(f"@{name}", f"declare {type} @{name}({a.type}, i32 immarg)")
-        return self.code.emit(f"call {type} @{name}({a}, i32 {classes})", type)
+        return self.code.emit(f"call {type} @{name}({a}, i32 {classes_of_avx512 if one_instruction else classes})", type)
 
     def fround(self, a: Value, mode: str) -> Value:
         return a.intrinsic(_ROUND[mode])

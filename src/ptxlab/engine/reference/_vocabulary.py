@@ -106,9 +106,9 @@ class NumpyVocabulary:
         other = al * bh + (cross & low)
         return ah * bh + (cross >> half) + (other >> half)
 
-    def dot(self, a: Value, b: Value) -> Value:
+    def dot(self, start: Value, a: Value, b: Value) -> Value:
         pairs = (each.view(np.int16).reshape(*each.shape, 2).astype(np.int64) for each in (a, b))
-        return np.prod(np.stack(list(pairs)), axis=0).sum(axis=-1).astype(np.uint32)
+        return start + np.prod(np.stack(list(pairs)), axis=0).sum(axis=-1).astype(np.uint32)
 
     def smulhi(self, a: Value, b: Value) -> Value:
         zero = _constant(0, a.dtype)
@@ -207,6 +207,9 @@ class NumpyVocabulary:
     def subnormal_or_nan(self, a: Value) -> Value:
         size = np.abs(a)
         return np.isnan(a) | (size < np.float32(2.0**-126)) & (size != 0)
+
+    def outside_positive_normals(self, a: Value) -> Value:
+        return ~((np.float32(2.0**-126) <= a) & (a < np.float32(np.inf)))
 
     def fround(self, a: Value, mode: str) -> Value:
         return _ROUND[mode](a)

@@ -124,15 +124,14 @@ def excess(x: Vocabulary, of: Binade, place: Value, first: int) -> Value:
     value, factors = x.table(place, first, of.entries)
     # All of the rest but the lowest of its 17 bits.
     rest = x.low_half(x.lshr(place, x.const(first - 16, "i32")) if first > 16 else x.shl(place, x.const(16 - first, "i32")))
-    # Counted from the middle of its interval.
-    sum = x.dot(factors, x.with_halves(_square(x, rest), x.xor(rest, x.const(0x8000, "i16"))))
-    # Half of the offset and, for the lowest bit of the rest, of the slope: half of the whole is truncated as the whole is.
-    half = x.const(of.offset >> 1, "i32")
+    # Half of the sum, with the rest counted from the middle of its interval: half of the whole is truncated as the whole is.
+    square_and_rest = x.with_halves(_square(x, rest), x.xor(rest, x.const(0x8000, "i16")))
+    half = x.dot(x.const(of.offset >> 1, "i32"), factors, square_and_rest)
     if first > 16:
         odd = x.ne(masked(x, place, 1), x.const(0, "i32"))
         slope = x.ashr(x.add(factors, x.const((of.offset & 1) << 16, "i32")), x.const(17, "i32"))
-        half = x.add(x.select(odd, slope, x.const(0, "i32")), half)
-    return x.add(value, x.ashr(x.add(sum, half), x.const(of.scale - 1, "i32")))
+        half = x.add(half, x.select(odd, slope, x.const(0, "i32")))
+    return x.add(value, x.ashr(half, x.const(of.scale - 1, "i32")))
 
 
 def with_last_bit(x: Vocabulary, of: LastBits, place: Value, truncated: Value) -> Value:

@@ -174,9 +174,8 @@ def _not_positive(x: Vocabulary, usual: Value, a: Value) -> Value:
 
 
 def _some_not_positive(x: Vocabulary, usual: Value, a: Value) -> Value:
-    """The same by high halves."""
-    low, high = (x.const(bits >> 16, "i16") for bits in (_NORMAL, _INFINITY - _NORMAL))
-    return x.ule(high, x.sub(x.high_half(x.bitcast(a, "i32")), low))
+    """The same in lanes of any order."""
+    return x.outside_positive_normals(a)
 
 
 def _usual_sqrt(x: Vocabulary, a: Value) -> Value:

@@ -62,7 +62,8 @@ FIRST = {
     "fewer bytes announced than copied": (
         "tilelang#2613",
         "error[X103]: tcgen05.mma reads shared memory bytes 0x4800-0x481f, 0x4880-0x489f, 0x4920-0x493f and 54 more of CTA (0, 0, 0), "
-        "which cp.async.bulk.tensor at line 63 writes, and nothing has waited for the copy",
+        "which cp.async.bulk.tensor at line 63 writes, and the phase of its mbarrier is over before the copy: "
+        "8192 bytes of the copies are not announced",
     ),
     "two arrivals where one is expected": (
         "flashinfer#4732",
@@ -171,6 +172,26 @@ def test_the_first_line(name: str) -> None:
     lines = report(result)
     assert lines[0] == FIRST[name][1]
     assert len(lines) <= 75
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+def test_bytes_that_are_not_announced(policy: str) -> None:
+    """Whether the copy behind the phase has performed or not: the announcement is short of its bytes."""
+    (fault,) = (each for each in test_faults.FAULTS if each.name == "fewer bytes announced than copied")
+    result, _ = test_faults.launch(test_faults.TEXT.replace(fault.old, fault.new), max_instructions=2_000_000, policy=policy, seed=3)
+    races = [d for d in result.diagnostics if d.code == "X103"]
+    assert races
+    assert all(d.fix == "let expect_tx announce 8192 bytes more in the phase that line 76 waits for" for d in races)
+
+
+def test_a_stage_that_is_written_again() -> None:
+    """The wait that is missing is the one for the readers of the stage."""
+    (fault,) = (each for each in test_faults.FAULTS if each.name == "no wait for a free stage")
+    result, _ = test_faults.launch(test_faults.TEXT.replace(fault.old, fault.new), max_instructions=2_000_000)
+    assert result.diagnostics[0].fix == (
+        "wait with mbarrier.try_wait before line 60 until what line 60 has brought has been read, on an mbarrier on which the readers "
+        "arrive: tcgen05.commit behind tcgen05.mma, else mbarrier.arrive"
+    )
 
 
 @pytest.mark.parametrize("name", SMALL)

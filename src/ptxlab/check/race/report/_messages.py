@@ -170,6 +170,10 @@ _PASSED = (
     "let the CTA that writes set a flag after line {write} with st.release.gpu, and the one that reads wait for it with ld.acquire.gpu "
     "before line {read}; or let a CTA read only what it has written itself, or read in a second launch"
 )
+_REUSED = (
+    "wait with mbarrier.try_wait before line {1} until what line {0} has brought has been read, on an mbarrier on which the readers "
+    "arrive: tcgen05.commit behind tcgen05.mma, else mbarrier.arrive"
+)
 _CLUSTER = "synchronise the CTAs of the cluster between line {0} and line {1}: barrier.cluster.arrive and barrier.cluster.wait"
 
 
@@ -187,6 +191,8 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool, joined: str 
         return text.format(one, other, lines=lines, write=write.op.line, read=read.op.line)
     if waited and code in ("X107", "X108"):
         text, more = _THREADS, f", after tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
+    elif code == "X103" and earlier.kind is later.kind is Kind.BULK and later.write:
+        text = _REUSED
     elif code == "X103" and completion_of(earlier.op) is Completion.BULK_GROUP:
         text = "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {0} and line {1}"
     elif code == "X104" and earlier.kind is Kind.COPY:

@@ -12,6 +12,7 @@ from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import dead_loads
 from ptxlab.check.race.report._messages import MISSING, Access, code_of, fix_of, past_of
 from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes
+from ptxlab.check.race.report.announced import unannounced
 from ptxlab.check.race.report.lifetimes import LifetimeFindings
 from ptxlab.check.race.report.places import Words, elements_of, granules, lanes_at, overlap, where_text, written_by
 from ptxlab.check.race.report.unwritten import code_of_unwritten, report_unwritten_read
@@ -324,6 +325,10 @@ class Findings(LifetimeFindings):
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             joined = "grid" if not same_cluster else "CTA" if owner is None or owner.cta is agent.cta else "cluster"
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited, joined)
+            less = unannounced(self._launch, owner, earlier) if code == "X103" and owner is not None else None
+            if less is not None:
+                missing = f"the phase of its mbarrier is over before the copy: {less.bytes} bytes of the copies are not announced"
+                fix = f"let expect_tx announce {less.bytes} bytes more in the phase that line {less.wait.op.line} waits for"
             if code in ("X105", "X106") and isinstance(later.op.effects, Dealloc) and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
             if code in ("X105", "X106") and later.op.line < earlier.op.line and same_cluster and owner is not agent:

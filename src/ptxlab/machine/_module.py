@@ -35,7 +35,7 @@ class Kernel:
         self._lowered: dict[bool, Any] = {}
         self._variants: dict[tuple[bool, ...], tuple[Any, Any]] = {}
         self._replacement: tuple[Any, Any] | None = None
-        self._last: tuple[str, Any, Any, LaunchConfiguration] | None = None
+        self._last: tuple[tuple[Any, ...], Any, Any, LaunchConfiguration] | None = None
         """What the last launch was asked for, and its configuration; not if an object was given whose text does not say its value."""
 
     @property
@@ -171,8 +171,10 @@ class Kernel:
             if the launch is refused before it starts
         """
         started = time.perf_counter()
-        numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace, profile, workers
-        asked = repr((grid, block, cluster, shared_bytes, policy, seed, model, check, only, trace, undefined, *numbers))
+        # Texts, numbers and None; the others may be collections, whose contents may change: their representation is compared.
+        plain: tuple[Any, ...] = policy, seed, model, undefined, shared_bytes, registers, contract, tmem_offset, max_instructions
+        plain += keep_inputs, grid_workspace, profile, workers
+        asked = plain, tuple(map(type, plain)), repr((grid, block, cluster, check, only, trace))
         last = self._last
         if last is not None and last[0] == asked and last[1] is progress and last[2] is outside:
             configuration = last[3]
@@ -197,7 +199,8 @@ class Kernel:
                 configuration = LaunchConfiguration.of(
                     self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace, profile
                 )
-            self._last = None if " at 0x" in asked or "..." in asked else (asked, progress, outside, configuration)
+            kept = " at 0x" not in asked[-1] and "..." not in asked[-1]
+            self._last = (asked, progress, outside, configuration) if kept else None
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
         return _runner()(self, target, configuration, args, started)

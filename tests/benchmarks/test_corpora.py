@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ options = "--mnk '64, 64' --quick"
 match = "b/module.py"
 left_out = "a module"
 """
+
+RESULTS = sorted(Path(command.__file__).with_name("results").glob("*.md"))
 
 
 @pytest.fixture
@@ -214,6 +217,20 @@ def test_a_table_is_read_back() -> None:
         Table(empty.collection, "4567def", empty.packages).with_rows_of(text, [])
     with pytest.raises(AnotherTable, match=r"with triton 3\.8\.0.* does not begin with '.* with triton 3\.9\.0"):
         Table(empty.collection, "0123abc", ["triton 3.9.0"]).with_rows_of(text, [])
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda path: path.stem)
+def test_committed_tables_are_what_a_run_would_write(page: Path, tmp_path: Path) -> None:
+    """The counts, and the judgements of `collections.toml`: nothing of a row is written by hand."""
+    text = page.read_text()
+    collection = collections()[text.splitlines()[0].removeprefix("# ")]
+    for path in re.findall(r"^\| (\S+) \| sm_", text, re.MULTILINE):
+        program = tmp_path / collection.folder / path
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch()
+    upstream, packages = re.findall(r"^Programs of .* commit `(\w+)`|^Made by .*? with (.*)\. \d+ of \d+ passed", text, re.MULTILINE)
+    table = Table(collection, upstream[0], packages[1].split(", "))
+    assert table.with_rows_of(text, programs(collection, tmp_path)).page() == text
 
 
 def test_a_run_of_some_programs_keeps_the_other_rows(

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.check.operands._advice import advice
 from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
@@ -228,15 +231,18 @@ class OperandCheck(Observer):
         for cta in copy.ctas:
             shared = self._shared.get(id(cta))
             if shared is not None:
-                words = self._words.get(id(cta))
-                self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
+                words, entries, sources = self._words.get(id(cta)), shared.entries_of(copy.source.chunks), self._tensor.get(id(cta))
+                if sources is None:
+                    sources = self._tensor[id(cta)] = TensorSources()
+                sources.copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:
-                    self._check_source(operation, copy, shared, words, cta)
+                    self._check_source(operation, copy, entries, shared, words, cta)
 
-    def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
+    def _check_source(
+        self, operation: AsyncOperation, copy: TensorCopy, entries: NDArray[np.int64], shared: SharedTiles, words: Words | None, cta: Any
+    ) -> None:
         """Report rows that are no image of what was copied, if another descriptor or tensor map has one, and elements of another size."""
         source = copy.source
-        entries = shared.entries_of(source.chunks)
         if not entries.any():
             if words is not None:
                 self._word_check.copied(operation, source, words, cta)

@@ -22,6 +22,7 @@ from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
 from ptxlab.layout import decompression
 
 if TYPE_CHECKING:
+    from ptxlab.check.operands._shared_tiles import Entries
     from ptxlab.check.operands.words.check import Words
     from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation
@@ -66,7 +67,7 @@ class TensorSources:
     uses: dict[Any, list[_Use] | None] = field(default_factory=dict)
     takers: dict[Any, dict[tuple[int, int], str]] = field(default_factory=dict)
 
-    def copied(self, copy: TensorCopy, cta: Any, entries: NDArray[np.int64], words: Words | None) -> None:
+    def copied(self, copy: TensorCopy, cta: Any, entries: Entries, words: Words | None) -> None:
         """tcgen05.cp copies chunks, which come from ``entries``; each CTA of a pair its own. Expanded chunks hold no scale factors."""
         chunks, entries = copy.source.chunks, entries[..., None]
         codes = np.where(entries > 0, entries * _WORDS + np.arange(_WORDS), 0)

@@ -167,8 +167,9 @@ def a_location(
     )
 
 
+@lru_cache(maxsize=64)
 def copy_destination(shape: str, multicast: str = "") -> CopyDestination:
-    """Where tcgen05.cp puts each row of its source matrix, relative to the lane and column of its address.
+    """Where tcgen05.cp puts each row of its source matrix, relative to the lane and column of its address; the array is read-only.
 
     Examples
     --------
@@ -179,7 +180,9 @@ def copy_destination(shape: str, multicast: str = "") -> CopyDestination:
     if lanes is None:
         raise LayoutError(f"tcgen05.cp has no shape .{shape}{'.' + multicast if multicast else ''}")
     bits = int(shape.partition("x")[2].removesuffix("b"))
-    return CopyDestination(parse_layout(lanes).offsets(), bits // 32)
+    found = parse_layout(lanes).offsets()
+    found.setflags(write=False)
+    return CopyDestination(found, bits // 32)
 
 
 class Decompression(NamedTuple):

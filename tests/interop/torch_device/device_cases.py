@@ -276,6 +276,20 @@ def layer_norm_of_16_bits_computes_in_float() -> None:
 
 
 @case
+def products_of_16_bits_compute_in_float() -> None:
+    a, b, c = (torch.randn(shape, device="cuda") for shape in ((128, 1024), (1024, 256), (128, 256)))
+    for dtype in (torch.float16, torch.bfloat16):
+        x, y, z = (each.to(dtype) for each in (a, b, c))
+        product = x.float() @ y.float()
+        assert torch.equal(x @ y, product.to(dtype))
+        assert torch.equal(torch.bmm(x[None], y[None]), torch.bmm(x[None].float(), y[None].float()).to(dtype))
+        for found in (torch.addmm(z, x, y, beta=0.5), torch.baddbmm(z[None], x[None], y[None], beta=0.5)[0]):
+            assert found.dtype == dtype
+            assert torch.allclose(found.float(), product + z.float() / 2, rtol=torch.finfo(dtype).eps, atol=1e-3)
+        raises(RuntimeError, "same dtype", lambda x=x: x @ b)
+
+
+@case
 def saved_and_loaded() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("cuda")
     file = io.BytesIO()

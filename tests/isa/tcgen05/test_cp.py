@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
+from ptxlab.descriptors import SharedMemoryDescriptor
+from ptxlab.isa.tcgen05._cp import _copy_of
+from ptxlab.isa.tcgen05._descriptors import matrix_gather
+from ptxlab.layout import copy_destination
 from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, random_state
 from tests.isa.tcgen05.test_mma import Operand
 
@@ -61,3 +67,33 @@ def test_rows_go_to_their_lanes(shape, group, form):
         group=group,
     )
     assert np.array_equal(after, expected)
+
+
+def test_lanes_of_a_shape_are_found_once():
+    found = copy_destination("32x128b", "warpx4")
+    assert copy_destination("32x128b", "warpx4") is found
+    with pytest.raises(ValueError, match="read-only"):
+        found.lanes[0, 0] = 1
+
+
+def test_a_repeated_copy_has_the_same_accesses():
+    """Observers tell by identity that two operations access the same bytes."""
+    descriptor = int(SharedMemoryDescriptor(start=BASE, leading=16, stride=128))
+    warp, cta_group = Mock(), Mock(places=(0, 1 << 20, 2 << 20), ctas=(Mock(shared_address=1 << 20, tensor_address=2 << 20),))
+    made = [_copy_of(matrix_gather(warp, descriptor, "the source", 32, 4, 32, 32), "32x128b", "warpx4", "", 0, 8) for _ in range(2)]
+    assert made[0] is made[1]
+    read, write = made[0].accesses(cta_group)
+    assert made[1].accesses(cta_group) == (read, write)
+    assert (int(read.starts[0]), int(read.sizes[0]), read.write) == ((1 << 20) + BASE, 32 * 16, False)
+    assert write.starts.tolist() == [(2 << 20) + 512 * column for column in range(8, 12)]
+    assert (write.sizes.tolist(), write.write) == ([512], True)
+    cta_group.places, cta_group.ctas[0].shared_address = (0, 3 << 20, 2 << 20), 3 << 20
+    assert int(made[0].accesses(cta_group)[0].starts[0]) == (3 << 20) + BASE
+
+
+def test_an_illegal_descriptor_is_refused_each_time():
+    warp = Mock(fault=Mock(side_effect=ValueError("fault")))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="fault"):
+            matrix_gather(warp, 0, "the source", 32, 4, 32, 32)
+    assert [call.args[0] for call in warp.fault.call_args_list] == ["D702", "D702"]

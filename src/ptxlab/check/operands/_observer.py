@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
-from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
+from ptxlab.check.operands._shared_tiles import Entries, Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
@@ -104,7 +104,7 @@ class OperandCheck(Observer):
         self._scale_check = ScaleCheck(self._reporter, self._listed)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
-        self._tensor: dict[int, TensorSources] = {}
+        self._tensor: defaultdict[int, TensorSources] = defaultdict(TensorSources)
         """Of the CTAs into whose tensor memory something has been copied."""
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
@@ -228,15 +228,16 @@ class OperandCheck(Observer):
         for cta in copy.ctas:
             shared = self._shared.get(id(cta))
             if shared is not None:
-                words = self._words.get(id(cta))
-                self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
+                words, entries = self._words.get(id(cta)), shared.entries_of(copy.source.chunks)
+                self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:
-                    self._check_source(operation, copy, shared, words, cta)
+                    self._check_source(operation, copy, entries, shared, words, cta)
 
-    def _check_source(self, operation: AsyncOperation, copy: TensorCopy, shared: SharedTiles, words: Words | None, cta: Any) -> None:
+    def _check_source(
+        self, operation: AsyncOperation, copy: TensorCopy, entries: Entries, shared: SharedTiles, words: Words | None, cta: Any
+    ) -> None:
         """Report rows that are no image of what was copied, if another descriptor or tensor map has one, and elements of another size."""
         source = copy.source
-        entries = shared.entries_of(source.chunks)
         if not entries.any():
             if words is not None:
                 self._word_check.copied(operation, source, words, cta)

@@ -22,7 +22,7 @@ from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
 from ptxlab.layout import decompression
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands._shared_tiles import SharedTiles
+    from ptxlab.check.operands._shared_tiles import Entries
     from ptxlab.check.operands.words.check import Words
     from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation
@@ -67,10 +67,9 @@ class TensorSources:
     uses: dict[Any, list[_Use] | None] = field(default_factory=dict)
     takers: dict[Any, dict[tuple[int, int], str]] = field(default_factory=dict)
 
-    def copied(self, copy: TensorCopy, cta: Any, shared: SharedTiles, words: Words | None) -> None:
-        """tcgen05.cp copies chunks; each CTA of a pair its own. Expanded chunks hold no scale factors."""
-        chunks = copy.source.chunks
-        entries = shared.entries_of(chunks)[..., None]
+    def copied(self, copy: TensorCopy, cta: Any, entries: Entries, words: Words | None) -> None:
+        """tcgen05.cp copies chunks, which come from ``entries``; each CTA of a pair its own. Expanded chunks hold no scale factors."""
+        chunks, entries = copy.source.chunks, entries[..., None]
         codes = np.where(entries > 0, entries * _WORDS + np.arange(_WORDS), 0)
         known = np.zeros_like(codes)
         if words is not None:
@@ -80,11 +79,10 @@ class TensorSources:
         if copy.expanded:
             codes, known = np.zeros_like(codes), expanded_addresses(known, decompression(copy.expanded).bits)
         values = cta.shared[: len(cta.shared) // CHUNK * CHUNK].view(np.uint32).reshape(-1, _WORDS).take(chunks, axis=0)
-        rows, columns = len(chunks), slice(copy.column, copy.column + chunks.shape[1] * _WORDS)
-        for lanes in copy.lanes.T:
-            self.codes[columns, lanes] = codes.reshape(rows, -1).T
-            self.addresses[columns, lanes] = known.reshape(rows, -1).T
-            self.values[columns, lanes] = values.reshape(rows, -1).T
+        rows, cells = len(chunks), (slice(copy.column, copy.column + chunks.shape[1] * _WORDS), copy.lanes.T)
+        self.codes[cells] = codes.reshape(rows, -1).T[:, None]
+        self.addresses[cells] = known.reshape(rows, -1).T[:, None]
+        self.values[cells] = values.reshape(rows, -1).T[:, None]
 
     def source(self, scales: ScaleFactors, cta: Any, reporter: Reporter, listed: ListedWords | None) -> tuple[int, int] | None:
         """Where the first scale factor of an instruction comes from; None if it is not known, or has been overwritten since."""

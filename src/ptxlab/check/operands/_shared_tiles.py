@@ -16,7 +16,10 @@ from ptxlab.tables import SWIZZLES
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
 
-__all__ = ["Layout", "PlacedTile", "SharedTiles"]
+__all__ = ["Entries", "Layout", "PlacedTile", "SharedTiles"]
+
+Entries: TypeAlias = NDArray[np.int64]
+"""Of chunks of shared memory where they come from: see `ptxlab.check.operands._image.SHIFT`."""
 
 Layout: TypeAlias = frozenset[tuple[int, int]] | frozenset[tuple[int, int, TileArray]]
 """The places of tiles: of each the first byte, and the end; perhaps also the array."""
@@ -114,7 +117,7 @@ class SharedTiles:
         found = [held for offset, held in self.placed.items() if offset < high and low < held.end]
         return sorted(found, key=lambda held: held.tile.offset)
 
-    def entries(self) -> NDArray[np.int64]:
+    def entries(self) -> Entries:
         """For each chunk of shared memory where it comes from: see `SHIFT`."""
         found = np.zeros(self._chunks, np.int64)
         for held in self.placed.values():
@@ -126,7 +129,7 @@ class SharedTiles:
         """The tile in which a byte lies."""
         return next((held for held in self.placed.values() if held.tile.offset <= offset < held.end), None)
 
-    def entries_of(self, chunks: NDArray[np.intp]) -> NDArray[np.int64]:
+    def entries_of(self, chunks: NDArray[np.intp]) -> Entries:
         """The entries of some chunks."""
         low, count = int(chunks.min()), int(chunks.max()) + 1 - int(chunks.min())
         found = np.zeros(count, np.int64)
@@ -141,7 +144,7 @@ class SharedTiles:
         """The tiles by their numbers."""
         return {held.number: held for held in self.placed.values()}
 
-    def unchanged(self, entries: NDArray[np.int64]) -> bool:
+    def unchanged(self, entries: Entries) -> bool:
         """Whether these chunks still hold what was copied; threads may have overwritten them since."""
         memory = self.cta.shared[: len(self.cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)
         tiles = self.tiles()

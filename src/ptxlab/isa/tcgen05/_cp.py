@@ -6,10 +6,13 @@ Sections "Tensor Memory Data Movement Instructions" and "TensorCore 5th Generati
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
@@ -21,12 +24,13 @@ from ptxlab.isa.kinds import LONGS, SHORTS, Address, Register
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
-from ptxlab.isa.tcgen05._accesses import block, operand
+from ptxlab.isa.tcgen05._accesses import block, common, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
-from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
+from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, TensorCopy
 from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
+from ptxlab.native import BoundedCache
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
 __all__ = ["destination_of", "shift_down"]
@@ -95,77 +99,90 @@ def copy(warp: context.WarpContext) -> None:
         check_range(warp, ctas, column, destination.columns, "the destination")
         raw = warp.lane_value(warp.op.operands[1], 64, lane)
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
-        check_bounds(warp, ctas, source, "the source", _as_operand(raw, len(destination.lanes), destination.columns))
-        about = source, packed, destination, first, column
-        copied = partial(_copied, ctas, source, packed or "", destination, first, column)
+        made = _copy_of(source, shape, warp.q.multicast or "", packed or "", first, column)
+        check_bounds(warp, ctas, source, "the source", made.operand)
         launch(
             warp,
             lane,
             cta_group,
-            partial(_perform, ctas, *about),
-            partial(_accesses, ctas, *about),
-            partial(_move_undefined, ctas, *about),
-            tensor_copy=copied,
+            partial(made.perform, ctas),
+            partial(made.accesses, cta_group),
+            partial(made.move_undefined, ctas),
+            tensor_copy=partial(made.tensor_copy, ctas),
         )
 
 
-def _accesses(
-    ctas: tuple[context.Cta, ...], source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
-) -> Iterator[context.MemoryAccess]:
-    for cta in ctas:
-        yield operand(cta, source, 16 if packed is None else 2 * TYPE_BITS[_FORMAT[packed]])
-        yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copy:
+    """What the same descriptor, qualifiers and address always copy.
+
+    Attributes
+    ----------
+    source, operand : the rows in shared memory, as they are read, and for observers
+    packed : the source format; "" if chunks are copied as they are
+    lanes : ``[copy, row]``, the lanes to which a row goes
+    column, columns : the columns that are written
+    known : the accesses, by the addresses of the memory of the CTAs
+    """
+
+    source: Gather
+    operand: MatrixOperand
+    packed: str
+    lanes: NDArray[np.int64]
+    column: int
+    columns: int
+    known: BoundedCache[tuple[int, ...], tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
+
+    def accesses(self, cta_group: CtaGroup) -> tuple[context.MemoryAccess, ...]:
+        """The bytes that each CTA reads and writes."""
+        found = self.known.get(cta_group.places)
+        if found is None:
+            found = self.known[cta_group.places] = tuple(map(common, self._accesses(cta_group.ctas)))
+        return found
+
+    def _accesses(self, ctas: tuple[context.Cta, ...]) -> Iterator[context.MemoryAccess]:
+        for cta in ctas:
+            yield operand(cta, self.source, self.operand.data)
+            yield from block(cta, self.column, self.columns, self.lanes.T.reshape(-1), True)
+
+    def tensor_copy(self, ctas: tuple[context.Cta, ...]) -> TensorCopy:
+        """What is copied, for observers."""
+        return TensorCopy(ctas, self.operand, self.lanes.T, self.column, self.packed)
+
+    def perform(self, ctas: tuple[context.Cta, ...]) -> None:
+        """Each CTA copies from its own shared memory to its own tensor memory."""
+        for cta in ctas:
+            self._move(cta.shared, cta.tensor.words)
+
+    def move_undefined(self, ctas: tuple[context.Cta, ...], undefined: context.UndefinedBits) -> None:
+        """The same for the undefined bits."""
+        for cta in ctas:
+            self._move(undefined.of(cta.shared), undefined.of(cta.tensor.words))
+
+    def _move(self, shared: context.U8, tensor: context.U32) -> None:
+        words = self.source.read(shared)
+        if self.packed:
+            fmt = _FORMAT[self.packed]
+            slots = np.ascontiguousarray(words).view(np.uint8)
+            words = pack(unpack(slots, fmt, "padded"), fmt, "bytes").view(np.uint32)
+        tensor[self.column : self.column + self.columns, self.lanes] = words.T[:, None, :]
 
 
-def _copied(
-    ctas: tuple[context.Cta, ...], source: Gather, expanded: str, destination: CopyDestination, first: int, column: int
-) -> TensorCopy:
-    """What is copied, for observers."""
-    data = 2 * TYPE_BITS[_FORMAT[expanded]] if expanded else CHUNK
-    operand = _as_operand(source.raw, len(destination.lanes), destination.columns, data)
-    return TensorCopy(ctas, operand, destination.lanes + first, column, expanded)
+@lru_cache(maxsize=4096)
+def _copy_of(source: Gather, shape: str, multicast: str, packed: str, first: int, column: int) -> _Copy:
+    """The copy of what ``source`` selects to the address with lane ``first`` and ``column``."""
+    destination = copy_destination(shape, multicast)
+    data = 2 * TYPE_BITS[_FORMAT[packed]] if packed else CHUNK
+    selected = _as_operand(source.raw, len(destination.lanes), destination.columns, data)
+    return _Copy(source, selected, packed, destination.lanes.T + first, column, destination.columns)
 
 
 @lru_cache(maxsize=1024)
-def _as_operand(raw: int, rows: int, columns: int, data: int = CHUNK) -> MatrixOperand:
+def _as_operand(raw: int, rows: int, columns: int, data: int) -> MatrixOperand:
     """The rows and words that a descriptor selects."""
     descriptor = SharedMemoryDescriptor.decode(raw)
     placed = PlacedOperand.of(descriptor, "k", rows, columns, _WORD_BITS // 8)
     return MatrixOperand.of("source", placed, "k", "b32", _WORD_BITS, 1, descriptor, data=data)
-
-
-def _perform(
-    ctas: tuple[context.Cta, ...], source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
-) -> None:
-    """Each CTA copies from its own shared memory to its own tensor memory."""
-    for cta in ctas:
-        _move(cta.shared, cta.tensor.words, source, packed, destination, first, column)
-
-
-def _move_undefined(
-    ctas: tuple[context.Cta, ...],
-    source: Gather,
-    packed: str | None,
-    destination: CopyDestination,
-    first: int,
-    column: int,
-    undefined: context.UndefinedBits,
-) -> None:
-    for cta in ctas:
-        _move(undefined.of(cta.shared), undefined.of(cta.tensor.words), source, packed, destination, first, column)
-
-
-def _move(
-    shared: context.U8, tensor: context.U32, source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
-) -> None:
-    words = source.read(shared)
-    if packed is not None:
-        fmt = _FORMAT[packed]
-        slots = np.ascontiguousarray(words).view(np.uint8)
-        words = pack(unpack(slots, fmt, "padded"), fmt, "bytes").view(np.uint32)
-    target = tensor[column : column + destination.columns]
-    for copy in range(destination.lanes.shape[1]):
-        target[:, destination.lanes[:, copy] + first] = words.T
 
 
 _SHIFT_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.shift"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 
@@ -29,7 +31,7 @@ class Gather(PlacedOperand):
     raw: int
 
 
-def _illegal(warp: context.WarpContext, findings: Sequence[Finding], what: str, descriptor: _Descriptor) -> None:
+def _illegal(warp: context.WarpContext, findings: Sequence[Finding], what: str, descriptor: _Descriptor) -> NoReturn:
     first = findings[0]
     warp.fault(
         first.code,
@@ -73,13 +75,24 @@ def matrix_gather(
     ``bits`` is the size of an element, ``container`` its size in shared memory. ``absolute``: the leading dimension may be an address.
     Elements that share a byte are gathered as bytes.
     """
+    found, findings = _gather(raw, rows, k, bits, container, major, absolute)
+    if found is None:
+        _illegal(warp, findings, f"the shared memory descriptor {raw:#018x} of {what}", SharedMemoryDescriptor.decode(raw))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _gather(
+    raw: int, rows: int, k: int, bits: int, container: int, major: Major, absolute: bool
+) -> tuple[Gather | None, tuple[Finding, ...]]:
+    """What a descriptor selects, or what is not legal about it."""
     descriptor = SharedMemoryDescriptor.decode(raw)
     findings = descriptor.findings(major=major, bits=bits)
     if descriptor.leading_mode == "absolute" and not absolute:
         rule = "Absolute address mode for K dimension being 48B"
         findings.append(Finding("D702", "leading_mode", "the absolute leading dimension is for K = 96 only", rule))
     if findings:
-        _illegal(warp, findings, f"the shared memory descriptor {raw:#018x} of {what}", descriptor)
+        return None, tuple(findings)
     far = descriptor.leading_mode == "absolute"
     index = operand_index(
         descriptor.start % _PATTERN,
@@ -93,7 +106,7 @@ def matrix_gather(
         max(container // 8, 1),
         far,
     )
-    return Gather(descriptor.start, index, raw)
+    return Gather(descriptor.start, index, raw), ()
 
 
 def check_bounds(

@@ -45,20 +45,38 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// Layer normalisation: for 16-bit tensors the CPU's kernels keep means in 16 bits and add up gradients in 16 bits; a GPU does both in float.
-// Makes the arguments float, and returns the types of the results; nothing for other calls.
-std::vector<at::ScalarType> widen_layer_norm(const c10::OperatorHandle& op, c10::Stack& stack) {
-  const c10::OperatorName& name = op.operator_name();
-  const bool forward = name.name == "aten::native_layer_norm";
-  if (!name.overload_name.empty() || (!forward && name.name != "aten::native_layer_norm_backward")) return {};
-  const size_t first = stack.size() - op.schema().arguments().size();
-  const auto given = [](const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); };
-  const c10::IValue &input = stack[first + (forward ? 0 : 1)], &weight = stack[first + (forward ? 2 : 5)];
-  const at::ScalarType type = input.toTensor().scalar_type();
-  if (!at::isReducedFloatingType(type)) return {};
-  const at::ScalarType weight_type = given(weight) ? weight.toTensor().scalar_type() : type;
+bool given(const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); }
+
+// Makes the arguments float that are tensors.
+void make_float(c10::Stack& stack, size_t first) {
   for (size_t i = first; i < stack.size(); ++i)
     if (given(stack[i])) stack[i] = stack[i].toTensor().to(at::kFloat);
+}
+
+// Operators that a GPU computes in float for 16-bit tensors, and rounds once.
+//
+// Layer normalisation: the CPU's kernels keep means in 16 bits and add up gradients in 16 bits. Products of matrices: on processors without
+// instructions for 16-bit types, the CPU's kernels multiply hundreds of times slower than in float.
+//
+// Makes the arguments float, and returns the types of the results; nothing for other calls.
+std::vector<at::ScalarType> widen(const c10::OperatorHandle& op, c10::Stack& stack) {
+  static const std::unordered_set<std::string> products = {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"};
+  const c10::OperatorName& name = op.operator_name();
+  const bool forward = name.name == "aten::native_layer_norm", product = products.count(name.name) != 0;
+  if (!name.overload_name.empty() || (!forward && !product && name.name != "aten::native_layer_norm_backward")) return {};
+  const size_t first = stack.size() - op.schema().arguments().size();
+  const at::ScalarType type = stack[first + (forward || product ? 0 : 1)].toTensor().scalar_type();
+  if (!at::isReducedFloatingType(type)) return {};
+  if (product) {
+    if (type != at::kHalf && type != at::kBFloat16) return {};
+    for (size_t i = first; i < stack.size(); ++i)  // what the CPU refuses stays as it is
+      if (given(stack[i]) && stack[i].toTensor().scalar_type() != type) return {};
+    make_float(stack, first);
+    return {type};
+  }
+  const c10::IValue& weight = stack[first + (forward ? 2 : 5)];
+  const at::ScalarType weight_type = given(weight) ? weight.toTensor().scalar_type() : type;
+  make_float(stack, first);
   if (forward) return {type, at::kFloat, at::kFloat};
   return {type, weight_type, weight_type};
 }
@@ -67,7 +85,7 @@ void call_host_kernel(const c10::OperatorHandle& op, c10::Device device, c10::St
   const OnHeap heap(device.index());
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  const std::vector<at::ScalarType> types = widen_layer_norm(op, *stack);
+  const std::vector<at::ScalarType> types = widen(op, *stack);
   op.redispatchBoxed(kCpuKeys, stack);
   for (size_t i = 0; i < types.size(); ++i) {
     c10::IValue& result = (*stack)[stack->size() - types.size() + i];

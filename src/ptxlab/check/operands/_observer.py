@@ -58,12 +58,14 @@ class Products:
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
     operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
     parts : the matrices of products whose A is in tensor memory
+    met : those that have been performed
     """
 
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
     operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
     tensor_a: dict[Any, int] = field(default_factory=dict)
     parts: dict[MatrixProduct, tuple[TensorPart | SharedPart, ...]] = field(default_factory=dict)
+    met: set[MatrixProduct] = field(default_factory=set)
 
 
 class OperandCheck(Observer):
@@ -166,10 +168,15 @@ class OperandCheck(Observer):
 
     def _performing_product(self, operation: AsyncOperation, product: MatrixProduct) -> None:
         """A matrix instruction is about to read its operands."""
-        if product.d not in self._types:
-            self._types[product.d] = operation
-        if self._results.needed:
-            self._results.multiplied(product)
+        products = self._products.get(id(product.ctas[0]))
+        if products is None or product not in products.met:
+            self._types.setdefault(product.d, operation)
+            if any(id(cta) in self._shared for cta in product.ctas):
+                self._repetitions.taken(product.operands)
+            if self._results.needed:
+                self._results.multiplied(product)
+            if products is not None:
+                products.met.add(product)
         for cta in product.ctas:
             # An operation may perform after its CTA has exited.
             if id(cta) in self._shared:
@@ -261,7 +268,6 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
-        self._repetitions.taken(product.operands)
         if self._by_words:
             known = self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
             if not known and self._listed is not None and operation.op.index not in self._kept:

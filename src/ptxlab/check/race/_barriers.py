@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
-from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined, make_use
+from ptxlab.check.race.clocks.barrier_clock import BarrierClock, Use, make_use
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, join, joined
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
+from ptxlab.check.race.clocks.waits import Noted, Waits
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
@@ -88,6 +91,12 @@ def relaxed_orders(program: Program) -> dict[int, Order]:
     return {op.index: op.effects.order for op in program.ops if isinstance(op.effects, _ORDERED) and op.effects.order.relaxed}
 
 
+def parking(program: Program) -> frozenset[int]:
+    """The instructions at which warps that arrive at a barrier of their CTA are blocked until it completes, and do nothing else."""
+    barriers = ((op.index, op.effects) for op in program.ops if isinstance(op.effects, CtaBarrier))
+    return frozenset(index for index, effects in barriers if effects.waits and not effects.reduces)
+
+
 class Barriers:
     """The clocks of barriers; one for each launch."""
 
@@ -97,6 +106,7 @@ class Barriers:
         self._findings = recorder.findings
         self._tensor_memory = tensor_memory
         self._relaxed = recorder.launch.facts.of(relaxed_orders)
+        self._parking = frozenset() if recorder.launch.model == "spec" else recorder.launch.facts.of(parking)
 
     def handlers(self) -> Handlers:
         """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
@@ -114,6 +124,7 @@ class Barriers:
         running = self._recorder.running()
         if running is not None:
             warp, clocks, agent = running
+            clocks.forget_waits(barrier.rank, barrier.offset)
             slot = clocks.own(agent, MbarrierInit)
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
@@ -130,7 +141,7 @@ class Barriers:
         if not self._check_initialised(barrier, agent, agent.rows, warp.op):
             return
         # Compilers invalidate an mbarrier after one warp's wait, while others may still poll: only spec requires an order.
-        waits = barrier_clock.waits.values() if clocks.spec else ()
+        waits = self._uses(barrier_clock.waits.noted()) if clocks.spec and barrier_clock.waits is not None else ()
         for use in (*barrier_clock.uses.values(), *waits):
             if use.agent is not agent and agent.rows[Row.EXECUTION, use.slot] < use.clock:
                 self._findings.invalidated_early(barrier, agent, warp.op, use)
@@ -174,18 +185,18 @@ class Barriers:
                 self._operation_arrived(barrier, operation.agent, operation.op)
         elif warp is not None:
             clocks, agent = warp.state["race"]
-            transfers = agent.transfers
+            transfers, op = agent.transfers, warp.op
             if transfers is not None and (transfers[HELD] or transfers[LOADS]):
-                self._tensor_memory.consume(clocks, agent, warp.op.index)
-            effects = warp.op.effects
-            if type(effects) is CtaBarrier:
-                parks = effects.waits and not effects.reduces
-                if barrier_clock.arrivals or not parks:
-                    self._check_phase(barrier, agent, warp, effects)
-                if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
+                self._tensor_memory.consume(clocks, agent, op.index)
+            if op.index in self._parking:
+                if barrier_clock.arrivals:
+                    self._check_phase(barrier, agent, warp)
+                if len(warp.converged) == 1 and not agent.foreign:
                     agent.barrier = None
                     barrier_clock.parked.append(agent)
                     return
+            elif type(op.effects) is CtaBarrier:
+                self._check_phase(barrier, agent, warp)
             self._warp_arrived(barrier, warp, clocks, agent)
 
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
@@ -193,7 +204,7 @@ class Barriers:
         rows = completion.rows
         if not barrier_clock.users >> completion.issuer.index & 1:
             self._check_initialised(barrier, completion.issuer, rows, op)
-        barrier_clock.take(rows)
+        barrier_clock.take(rows, shared=len(completion.slots) <= 1)
         assert barrier_clock.gathered is not None
         found = completion.slots.get(id(barrier)) or completion.slots.get(0)
         if found is not None:
@@ -215,29 +226,32 @@ class Barriers:
         order = self._relaxed.get(op.index)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
-            barrier_clock.waits.pop(agent.index, None)  # the phase needs this arrival, which follows the wait in program order
+            if barrier_clock.waits is not None:
+                barrier_clock.waits.discard(agent)  # the phase needs this arrival, which follows the wait in program order
             if barrier_clock.init is None:
                 barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
         elif isinstance(effects, CompletionArrival) and effects.of is Completion.COPY_GROUP:
             rows = rows.copy()
             slot = clocks.own(agent, Completion.COPY_GROUP)
-            slot.clock += 1
+            slot.advance()
             rows[Row.EXECUTION, slot.number] = slot.clock
         barrier_clock.take(rows)
         if barrier_clock.init is not None:
             barrier_clock.uses[agent.main.number] = make_use((agent, agent.main.number, agent.main.clock, op))
         for serial, foreign in agent.foreign.items():
             barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), foreign)
+            if barrier_clock.waits is not None:
+                barrier_clock.waits.complete(None)
         agent.barrier = barrier
         clocks.tick(agent)
 
-    def _check_phase(self, barrier: Any, agent: Agent, warp: Any, effects: CtaBarrier) -> None:
+    def _check_phase(self, barrier: Any, agent: Agent, warp: Any) -> None:
         """Report a warp that arrives at a barrier of its CTA twice in one phase."""
         arrivals: dict[int, tuple[int, Op]] = barrier.clock.arrivals
         lanes, first = arrivals.get(agent.index, (0, warp.op))
         if lanes & warp.mask:
             self._findings.arrived_twice(barrier, agent, first, warp.op)
-        if not effects.waits:
+        if not warp.op.effects.waits:
             arrivals[agent.index] = lanes | warp.mask, first
 
     def completed(self, barrier: Any) -> None:
@@ -247,35 +261,31 @@ class Barriers:
             return
         if barrier_clock.parked:
             _join_parked(barrier_clock)
-        if barrier_clock.waits:
-            operation = self._recorder.launch.scheduler.performing
-            running = self._recorder.running()
+        waits = barrier_clock.waits
+        if waits is not None:
+            operation, warp = self._launch.scheduler.performing, self._launch.scheduler.current
             if operation is not None:
-                self._check_waits(barrier, barrier_clock, operation.op)
-            elif running is not None:
-                warp, _, agent = running
-                barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but follows the warp's own wait
-                self._check_waits(barrier, barrier_clock, warp.op)
-        if barrier_clock.parked:
-            _join_parked(barrier_clock)
+                self._check_waits(barrier, waits, operation.op)
+            elif warp is not None:
+                waits.discard(warp.state["race"][1])  # expect_tx releases nothing, but follows the warp's own wait
+                self._check_waits(barrier, waits, warp.op)
         barrier_clock.complete()
 
-    def _check_waits(self, barrier: Any, barrier_clock: BarrierClock, op: Op) -> None:
+    def _check_waits(self, barrier: Any, waits: Waits, op: Op) -> None:
         """An arrival completes a phase: report the waits for the phase before that nothing orders before the arrival.
 
         A wait by parity can tell a phase only from its neighbours. If the next phase completes before a warp has seen that its phase is
         complete, the parity in the wait means the phase after that one, and the wait ends too early or never.
         """
-        gathered, waits = barrier_clock.gathered, barrier_clock.waits
-        if gathered is not None:
-            item, width = gathered.item, gathered.shape[1]
-            for wait in waits.values():
-                _, slot, clock, _ = wait
-                if slot >= width or (item(_EXECUTION, slot) < clock and item(_TENSOR, slot) < clock):
-                    relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
-                    if not any(slot < len(row) and row[slot] >= clock for row in relaxed):
-                        self._findings.overrun(barrier, wait, op)
-        waits.clear()
+        for wait in self._uses(waits.take_late(barrier.clock.gathered)):
+            relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
+            if not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
+                self._findings.overrun(barrier, wait, op)
+
+    def _uses(self, noted: Iterable[Noted]) -> Iterator[Use]:
+        ops = self._launch.program.ops
+        for agent, clock, index in noted:
+            yield Use(agent, agent.main.number + _EARLY, clock, ops[index])
 
     # ----------------------------------------------------------------------------------------------------------------- waits
 
@@ -288,7 +298,11 @@ class Barriers:
             if not barrier_clock.users >> agent.index & 1:
                 self._check_initialised(barrier, agent, agent.rows, warp.op)
             clocks.tick(agent)  # what the warp has issued before does not include the wait
-            self._note_wait(barrier_clock, warp, clocks, agent)
+            waits = barrier_clock.waits
+            if waits is None:
+                waits = barrier_clock.waits = clocks.follow_waits(barrier.rank, barrier.offset)
+                waits.complete(None if barrier_clock.foreign else barrier_clock.done)
+            waits.note(agent, warp.op.index | warp.mask << 32, joins=not clocks.spec)
             done, order = barrier_clock.done, self._relaxed.get(warp.op.index)
             if done is None:
                 return
@@ -298,16 +312,6 @@ class Barriers:
             clocks.acquire(agent, done)
             if barrier_clock.foreign:
                 _acquire_foreign(clocks, agent, barrier_clock)
-
-    def _note_wait(self, barrier_clock: BarrierClock, warp: Any, clocks: Clocks, agent: Agent) -> None:
-        """Keep the wait until the next phase is complete. In practice, lanes that execute it one after the other wait together."""
-        index, main = agent.index, agent.main
-        first = barrier_clock.waits.get(index)
-        if first is not None and first.op is warp.op and not clocks.spec and not barrier_clock.waiters[index] & warp.mask:
-            barrier_clock.waiters[index] |= warp.mask
-            return
-        barrier_clock.waits[index] = make_use((agent, main.number + _EARLY, main.clock, warp.op))
-        barrier_clock.waiters[index] = warp.mask
 
     def _acquire_cluster_barrier(self, warp: Any, op: Op) -> None:
         clocks, agent = warp.state["race"]

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Component, Kind, Row, kind_of
-from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, joined
+from ptxlab.check.race.clocks.barrier_clock import BarrierClock
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, joined
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT

@@ -139,7 +139,7 @@ class Operations:
 
     def _copies_arrive(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         slot = clocks.own(agent, Completion.COPY_GROUP)
-        slot.clock += 1
+        slot.advance()
         _arrives_for(clocks, agent, operation, slot)
 
     def _strong_store(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
@@ -190,9 +190,7 @@ def _lane(operation: AsyncOperation) -> int:
 def _pending_completion(clocks: Clocks, agent: Agent) -> PendingCompletion:
     """The completion of an operation releases what was ordered before its issuer, but not the issuer's own accesses."""
     rows = clocks.released_rows(agent).copy()
-    own = agent.main.number
-    for row in range(len(rows)):
-        rows[row, own] = 0
+    rows[:, agent.main.number] = 0
     return PendingCompletion(agent, rows)
 
 

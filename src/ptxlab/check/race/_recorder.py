@@ -17,7 +17,9 @@ from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
     COMMIT,
+    COPY_WAIT,
     HOW_SHIFT,
+    MBARRIER_WAIT,
     OP_WORDS,
     PROXY_FENCES,
     READS_TOO,
@@ -30,9 +32,9 @@ from ptxlab.check.race.shadow.transfers import columns_of
 from ptxlab.engine.direct_services import is_direct
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import CommitGroup, Completion, Fence, ProxyFence, Scope, Space, TensorWait
+from ptxlab.isa.effects import CommitGroup, Completion, Fence, MbarrierWait, ProxyFence, Scope, Space, TensorWait, WaitGroup
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
-from ptxlab.isa.operands import Op
+from ptxlab.isa.operands import Const, Op
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ __all__ = ["AccessRecorder", "Handler", "Handlers"]
 
 _ROWS_WORD, _WIDTH_WORD, _CLOCK_WORD = map(int, (StateWord.ROWS, StateWord.WIDTH, StateWord.CLOCK))
 _SUSPECTS_WORD, _TRANSFERS_WORD, _TRANSFERRED_WORD = map(int, (StateWord.SUSPECT_COUNT, StateWord.TRANSFERS, StateWord.TRANSFERRED))
+_MBARRIERS_WORD = int(StateWord.MBARRIERS)
 _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
@@ -68,7 +71,7 @@ class AccessRecorder:
         }
         self.table = _op_table(launch, self.watches_sources)
         for index, columns in self._columns.items():
-            self.table[index, OpWord.COLUMNS] = address_of(columns)
+            self.table[index, OpWord.DETAIL] = address_of(columns)
         self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
@@ -87,7 +90,7 @@ class AccessRecorder:
         words, header = self._words, agent.header
         if self._loaded is not header:
             self._loaded = self._header[:] = header
-            words[_TRANSFERS_WORD] = agent.transfers_address
+            words[_TRANSFERS_WORD], words[_MBARRIERS_WORD] = agent.transfers_address, agent.mbarriers_address
         words[_CLOCK_WORD] = agent.main.clock
 
     def record(
@@ -141,13 +144,23 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
         depends = isinstance(native, Atomic) and (not native.replaces or _result_is_read(program, index))
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | READS_TOO * depends, size
         if sources and isinstance(native, CopyAsync):
-            table[len(program.ops) + index, : OpWord.COLUMNS] = how & ~1, size
+            table[len(program.ops) + index, : OpWord.DETAIL] = how & ~1, size
     for op in program.ops:
         if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
             table[op.index, OpWord.HOW] = COMMIT
         elif is_direct(program, op):
-            table[op.index, OpWord.HOW] = _PYTHON
+            table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
     return table
+
+
+def _describe_wait(op: Op) -> tuple[int, int]:
+    """The words `OpWord.HOW` and `OpWord.DETAIL` of a wait that compiled code may complete."""
+    if isinstance(op.effects, WaitGroup) and not op.effects.everything:
+        (pending,) = op.operands
+        assert isinstance(pending, Const)
+        return _PYTHON | COPY_WAIT, pending.value & 0xFFFFFFFF
+    acquires = isinstance(op.effects, MbarrierWait) and not op.effects.order.relaxed
+    return _PYTHON | MBARRIER_WAIT * acquires, 0
 
 
 def _result_is_read(program: Program, index: int) -> bool:

@@ -20,7 +20,7 @@ from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
-from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.program.number_types import report_other_types
@@ -65,8 +65,13 @@ if TYPE_CHECKING:
 __all__ = ["Sanitizer"]
 
 _SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
-_COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
+_COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPY_GROUPS_WORD, _COPIED_WORD = map(
+    int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPY_GROUPS, StateWord.COPIED)
+)
 _CLOCK_WORD, _SUSPECTS_WORD, _PARTED_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
+
+_GROUPS = 64
+"""Groups of cp.async of a warp from which on those are forgotten that are complete."""
 
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
@@ -208,18 +213,19 @@ class Sanitizer(Observer):
         if not count:
             return
         clocks, agent = warp.state["race"]
-        recorder, shadow, address = self._recorder, self._shadow, self._buffer.address
+        load, shadow, address = self._recorder.load, self._shadow, self._buffer.address
         words, copies = shadow.words, agent.copies
         at = 0
         while at < count:
-            recorder.load(agent)
+            load(agent)
             if copies is None:
                 at = shadow.drain(address, at, count)
             else:
-                words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
+                words[_COPY_SLOT_WORD], words[_COPY_GROUPS_WORD] = copies.name, copies.consecutive
+                words[_COPY_CLOCK_WORD] = following = copies.clock + 1
                 at = shadow.drain(address, at, count)
-                while copies.clock + 1 < words[_COPY_CLOCK_WORD]:
-                    copies.commit()
+                if words[_COPY_CLOCK_WORD] != following:
+                    self._committed(agent, copies)
             agent.main.clock = words[_CLOCK_WORD]
             if at < 0:  # what a transfer accesses is suspect
                 at = ~at
@@ -238,6 +244,13 @@ class Sanitizer(Observer):
             copies.newest, words[_COPIED_WORD] = words[_COPIED_WORD], 0
         if self._lanes is not None:
             self._lanes.drained(warp, self._buffer.rows[:count])
+
+    def _committed(self, agent: Agent, copies: Slot) -> None:
+        """Compiled code has processed rows of cp.async.commit_group."""
+        while copies.clock + 1 < self._shadow.words[_COPY_CLOCK_WORD]:
+            copies.commit()
+        if len(copies.groups) > _GROUPS:
+            copies.forget_groups(agent.execution[copies.number])
 
     def _row(self, warp: Warp, clocks: Clocks, agent: Agent, at: int) -> None:
         """A recorded row that moves clocks, or accesses tensor memory."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from bisect import bisect_right
+from collections.abc import Hashable
 from dataclasses import field
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
+from ptxlab.check.race.clocks.waits import Waits
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT
 from ptxlab.isa.effects import ProxyFence, Space
 from ptxlab.native import address_of
 
-__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined", "make_use"]
+__all__ = ["Agent", "Clocks", "Rows", "Slot", "join", "joined"]
 
 Rows: TypeAlias = NDArray[np.uint32]
 
@@ -60,67 +61,23 @@ class Slot:
     """The clock at each commit_group."""
     newest: int = 0
     """Of cp.async, the number of the newest copy, in a group or not yet."""
+    consecutive: int = 0
+    """How many of the newest groups have consecutive numbers, up to ``clock``."""
+
+    def advance(self) -> None:
+        """The accesses that follow have the next number."""
+        self.clock += 1
+        self.consecutive = 0
 
     def commit(self) -> None:
         """Commit a group: the accesses that follow have the next number."""
         self.clock = clock = self.clock + 1
+        self.consecutive += 1
         self.groups.append(clock)
 
-
-class Use(NamedTuple):
-    """An initialisation of an mbarrier object or an arrival on it, as an access of a slot."""
-
-    agent: Agent
-    slot: int
-    clock: int
-    op: Any
-
-
-make_use: Callable[[tuple[Agent, int, int, Any]], Use] = partial(tuple.__new__, Use)
-"""A `Use` of its fields, without the call of a function in Python: there is one for each wait."""
-
-
-@dataclass(slots=True, eq=False)
-class BarrierClock:
-    """The clock of a barrier: what arrivals have released in the current phase, and in the last complete one."""
-
-    gathered: Rows | None = None
-    done: Rows | None = None
-    foreign: dict[int, Rows] = field(default_factory=dict)
-    """By other clusters: what arrivals have released of them."""
-    init: Use | None = None
-    """The initialisation of the mbarrier object."""
-    users: int = 0
-    """A bit for each warp of the cluster that has been checked for a use before the initialisation."""
-    uses: dict[int, Use] = field(default_factory=dict)
-    """Of an mbarrier object, by slot: the last arrival."""
-    waits: dict[int, Use] = field(default_factory=dict)
-    """By warp: the last wait for the last complete phase."""
-    waiters: dict[int, int] = field(default_factory=dict)
-    """By warp: the lanes of that wait."""
-    arrivals: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    """Of a CTA's barrier, by warp: the lanes that have arrived in the current phase without waiting, and the instruction."""
-    parked: list[Agent] = field(default_factory=list)
-    """Of a CTA's barrier: the warps that have arrived and are blocked until it completes."""
-    relaxed: Rows | None = None
-    """What is done before relaxed arrivals at the cluster barrier: enough for a CTA to exit."""
-
-    def take(self, rows: Rows) -> None:
-        """Join the rows of an arriving agent."""
-        if self.gathered is None:
-            self.gathered = rows.copy()
-            return
-        if self.gathered.shape[1] < rows.shape[1]:
-            wider = rows.copy()
-            join(wider, self.gathered)
-            self.gathered = wider
-        else:
-            join(self.gathered, rows)
-
-    def complete(self) -> None:
-        """The phase is over."""
-        self.done, self.gathered = self.gathered, None
-        self.arrivals.clear()
+    def forget_groups(self, done: int) -> None:
+        """Of the groups that are complete up to a clock, only the newest one is needed."""
+        del self.groups[: max(bisect_right(self.groups, done) - 1, 0)]
 
 
 @dataclass(slots=True, eq=False)
@@ -149,6 +106,8 @@ class Agent:
     transfers: Any = None
     """The words of its transfers between registers and tensor memory (`TransferWord`), if the program has any."""
     transfers_address: int = 0
+    mbarriers_address: int = 0
+    """Of the table of its CTA (`Clocks.follow_waits`)."""
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""
@@ -200,6 +159,7 @@ class Clocks:
         self.warps = warps
         self._join_warps = join_warps_function()
         self._joins: dict[int, CtaJoin] = {}
+        self._mbarriers: dict[int, NDArray[np.uint64]] = {}
         """By rank."""
         for cta in ctas:
             for warp in range(warps):
@@ -317,6 +277,29 @@ class Clocks:
             agent.foreign[serial] = joined(known, rows)
         else:
             join(known, rows)
+
+    # ------------------------------------------------------------------------------------------------- waits for mbarriers
+
+    def follow_waits(self, rank: int, offset: int) -> Waits:
+        """The waits for an mbarrier object in the shared memory of a CTA, which compiled code notes from now on.
+
+        It finds their address in a table, by the place of the object.
+        """
+        table = self._mbarriers.get(rank)
+        agents = self.agents[rank * self.warps : (rank + 1) * self.warps]
+        if table is None:
+            table = self._mbarriers[rank] = np.zeros(len(agents[0].cta.shared) >> 3, np.uint64)
+            for agent in agents:
+                agent.mbarriers_address = address_of(table)
+                self._place(agent)
+        made = Waits(self.agents)
+        table[offset >> 3] = made.address
+        return made
+
+    def forget_waits(self, rank: int, offset: int) -> None:
+        """There is another mbarrier object at a place, or none."""
+        if rank in self._mbarriers:
+            self._mbarriers[rank][offset >> 3] = 0
 
     # ----------------------------------------------------------------------------------------------------------- fences
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race.clocks.waits import MbarrierWord, WaitWord
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
 from ptxlab.check.race.shadow.shadow_ir import (
     CLUSTER_SHIFT,
     COMMIT,
+    COPY_WAIT,
     HOW_SHIFT,
+    MBARRIER_WAIT,
     OP_WORDS,
     PROXY_FENCES,
     READS_TOO,
@@ -30,6 +33,8 @@ _CLOCKS = "<16 x i32>"
 
 _LANE_BYTES = 4
 _DONE, _PYTHON, _SUSPECT = range(3)
+_SLOT = (1 << CLUSTER_SHIFT) - 1
+_OP = 0xFFFF_FFFF
 
 
 def emit_drain(module: Module) -> None:
@@ -40,6 +45,8 @@ def emit_drain(module: Module) -> None:
     _accesses(module)
     _transfer(module)
     _wait(module)
+    _copy_wait(module)
+    _mbarrier_wait(module)
     c = Function(module, "drain", "i64", "ptr state")
     state = c["state"]
     rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
@@ -61,7 +68,8 @@ def emit_drain(module: Module) -> None:
         with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
             c.call("accesses", "void", state, row, who, op, how & (31 | READS_TOO), size)
         with c.when((how & COMMIT).ne(0)):
-            state.set_word(StateWord.COPY_CLOCK, state.word(StateWord.COPY_CLOCK) + 1)
+            for word in (StateWord.COPY_CLOCK, StateWord.COPY_GROUPS):
+                state.set_word(word, state.word(word) + 1)
         python = c.variable("i64", how & 0x10000)
         with c.when((how & TRANSFER).ne(0)):
             outcome = c.call("transfer", "i64", state, row, op, info)
@@ -70,6 +78,10 @@ def emit_drain(module: Module) -> None:
             python.set(outcome)
         with c.when((how & sum(TENSOR_WAITS.values())).ne(0)):
             python.set(c.call("wait", "i64", state, row, how))
+        with c.when((how & COPY_WAIT).ne(0)):
+            python.set(c.call("copy_wait", "i64", state, info))
+        with c.when((how & MBARRIER_WAIT).ne(0)):
+            python.set(c.call("mbarrier_wait", "i64", state, row))
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when(python.get().ne(0) | (fence & suspect)):
             c.ret(index)
@@ -87,11 +99,19 @@ def _proxy_fence(c: Function, state: Value, how: Value) -> None:
             old = known.at(i << 6).load(_CLOCKS)
             place = rows.at(width * (4 * row) + (i << 6))
             place.store(old.intrinsic("umax", place.load(_CLOCKS)))
+    _tick(state)
+
+
+def _tick(state: Value) -> Value:
+    """The same as `Clocks.tick`; the new clock."""
     clock = state.word(StateWord.CLOCK) + 1
     state.set_word(StateWord.CLOCK, clock)
-    own = known.at((state.word(StateWord.SLOT) & ((1 << CLUSTER_SHIFT) - 1)) << 2)
+    own = state.pointer(StateWord.ROWS).at((state.word(StateWord.SLOT) & _SLOT) << 2)
+    tensor = own.at(state.word(StateWord.WIDTH) * (4 * Row.TENSOR))
     for component in Component:
         own.store(clock.to("i32"), component)
+    tensor.store(clock.to("i32"), Component.EARLY)
+    return clock
 
 
 def _transfer(module: Module) -> None:
@@ -119,7 +139,7 @@ def _transfer(module: Module) -> None:
         place.store(clock, 1)
         transfers.set_word(TransferWord.LOADS, loads + 1)
     state.set_word(StateWord.TRANSFERRED, 1)
-    address, table = row.load("i64", 1), info.pointer(OpWord.COLUMNS)
+    address, table = row.load("i64", 1), info.pointer(OpWord.DETAIL)
     count, size = table.load("i64"), table.load("i64", 1)
     first = transfers.word(TransferWord.BASE) + (address & 0xFFFF) * COLUMN_BYTES + ((address >> 16) & 31) * _LANE_BYTES
     who, what = (slot << 32) | clock, op | ((how & 31) << HOW_SHIFT)
@@ -130,7 +150,7 @@ def _transfer(module: Module) -> None:
     with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0)):
         c.ret(_SUSPECT)
     with c.when(write):
-        number = slot & ((1 << CLUSTER_SHIFT) - 1)
+        number = slot & _SLOT
         issued = state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * Row.TENSOR + number + Component.EARLY) << 2)
         issued.store(clock.to("i32"))
     c.ret(_DONE)
@@ -150,13 +170,62 @@ def _wait(module: Module) -> None:
     own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
     slot, clock = own.load("i64"), own.load("i64", 1).to("i32")
     with c.when(slot.ne(0)):
-        number, width = slot & ((1 << CLUSTER_SHIFT) - 1), state.word(StateWord.WIDTH)
-        for line in (Row.EXECUTION, Row.TENSOR):
-            for component in Component:
-                place = state.pointer(StateWord.ROWS).at((width * line + number + component) << 2)
-                place.store(clock.intrinsic("umax", place.load("i32")))
+        for component in Component:
+            _advance(state, slot, component, clock)
     with c.when(~write):
         transfers.set_word(TransferWord.LOADS, 0)
+    c.ret(_DONE)
+
+
+def _advance(state: Value, slot: Value, component: Component, clock: Value) -> None:
+    """The same as `Clocks.advance`."""
+    for line in (Row.EXECUTION, Row.TENSOR):
+        place = state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * line + (slot & _SLOT) + component) << 2)
+        place.store(clock.intrinsic("umax", place.load("i32")))
+
+
+def _copy_wait(module: Module) -> None:
+    """``i64 copy_wait(state, info)``: a cp.async.wait_group, as its handler does; _PYTHON if nothing has been done."""
+    c = Function(module, "copy_wait", "i64", "ptr state, ptr info", internal=True)
+    state, info = c.parameters
+    pending = info.word(OpWord.DETAIL)
+    with c.when(pending.uge(state.word(StateWord.COPY_GROUPS)) | state.word(StateWord.SUSPECT_COUNT).ne(0)):
+        c.ret(_PYTHON)
+    clock = state.word(StateWord.COPY_CLOCK) - 1 - pending
+    _advance(state, state.word(StateWord.COPY_SLOT), Component.DONE, clock.to("i32"))
+    c.ret(_DONE)
+
+
+def _mbarrier_wait(module: Module) -> None:
+    """``i64 mbarrier_wait(state, row)``: the end of a wait for a phase of an mbarrier object, as `Barriers.acquired` does; or _PYTHON."""
+    c = Function(module, "mbarrier_wait", "i64", "ptr state, ptr row", internal=True)
+    state, row = c.parameters
+    table, suspects = state.pointer(StateWord.MBARRIERS), state.word(StateWord.SUSPECT_COUNT)
+    with c.when(table.eq(0) | suspects.ne(0)):
+        c.ret(_PYTHON)
+    about = table.load("ptr", row.word(1) >> 3)
+    with c.when(about.eq(0)):
+        c.ret(_PYTHON)
+    done, width = about.pointer(MbarrierWord.DONE), state.word(StateWord.WIDTH)
+    number = state.word(StateWord.SLOT) & _SLOT
+    words = about.at(number * (8 * WaitWord.END // len(Component)))  # the slots before are those of the grid before and the other warps
+    with c.when(done.eq(0) | about.word(MbarrierWord.WIDTH).ne(width) | words.word(WaitWord.CHECKED).eq(0)):
+        c.ret(_PYTHON)
+    clock, head, lanes = _tick(state), words.word(WaitWord.HEAD), row.word(0)
+    is_new = words.word(WaitWord.CLOCK).eq(0)
+    with c.when(is_new):
+        noted = about.word(MbarrierWord.NOTED) + 1
+        about.set_word(MbarrierWord.NOTED, noted)
+        words.set_word(WaitWord.ORDER, noted)
+    op = ((head ^ lanes) & _OP).eq(0)
+    with c.when(~is_new & op & (head & lanes & ~_OP).eq(0)) as otherwise:
+        words.set_word(WaitWord.HEAD, head | lanes)
+        otherwise()
+        words.set_word(WaitWord.HEAD, lanes)
+        words.set_word(WaitWord.CLOCK, clock)
+    with c.loop((width >> 4) * (Row.TENSOR + 1)) as i:
+        place = state.pointer(StateWord.ROWS).at(i << 6)
+        place.store(place.load(_CLOCKS).intrinsic("umax", done.at(i << 6).load(_CLOCKS)))
     c.ret(_DONE)
 
 

@@ -22,9 +22,11 @@ __all__ = [
     "CLUSTER_SHIFT",
     "COMMIT",
     "CONCURRENT",
+    "COPY_WAIT",
     "EQUAL",
     "FORMAL",
     "HOW_SHIFT",
+    "MBARRIER_WAIT",
     "MEMOS",
     "NEAR",
     "OBJECT_WORDS",
@@ -67,6 +69,10 @@ TENSOR_WAITS = {False: 0x200000, True: 0x400000}
 """tcgen05.wait, of loads and of stores."""
 COMMIT = 0x800000
 """cp.async.commit_group: the copies that follow have the next number."""
+COPY_WAIT = 0x1000000
+"""cp.async.wait_group. Python handles it if accesses before are suspect, or if the groups do not have consecutive numbers."""
+MBARRIER_WAIT = 0x2000000
+"""A wait for a phase of an mbarrier object. Python handles the first one of each warp (`WaitWord`)."""
 OP_WORDS = 3
 MEMOS = 16
 RECENT_CELLS = 4
@@ -79,10 +85,11 @@ class OpWord(IntEnum):
     HOW = 0
     """kind << 1 | write, `READS_TOO`; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
-    `COMMIT`"""
+    `COMMIT`; bits 24, 25: `COPY_WAIT` and `MBARRIER_WAIT`"""
     SIZE = 1
-    COLUMNS = 2
-    """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes"""
+    DETAIL = 2
+    """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of
+    cp.async.wait_group, the number of groups that it leaves pending"""
 
 
 class StateWord(IntEnum):
@@ -116,9 +123,13 @@ class StateWord(IntEnum):
     """1 if some warp has executed an aligned instruction only in part"""
     DRAINED = 20
     """of the rows that are drained: the address, the index of the first one, and ``count``, the index behind the last one"""
+    MBARRIERS = 23
+    """the address of the running agent's table of mbarrier objects (`Clocks.follow_waits`), or 0"""
     ACCESSED = 24
     """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
     have one size, and their number; then the two words of the entry"""
+    COPY_GROUPS = 30
+    """how many of the newest groups of cp.async have consecutive numbers, the last of which is `COPY_CLOCK` - 1"""
     MEMO = 32
     """cells before and after an access: `MEMOS` times `MemoWord`"""
     RECENT = MEMO + MEMOS * 24

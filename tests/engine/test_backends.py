@@ -9,12 +9,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pytest
 from benchmarks.generated import ARITHMETIC
-from llvmlite.binding.targets import TargetMachine
 
 import ptxlab
 from ptxlab import native, ptx
 from ptxlab.engine import Executable, Status, lower
 from ptxlab.engine.llvm import _region_cache as cached
+from ptxlab.native import _compile
 from tests.engine.engine_helpers import HEADER, Bench, program_of
 
 KERNELS = Path(__file__).parents[1] / "end_to_end" / "triton"
@@ -72,7 +72,7 @@ def test_a_warm_start_builds_nothing(tmp_path, monkeypatch):
         raise AssertionError("compiled although the cache has it")
 
     monkeypatch.setattr(cached, "emit_region", refuse)
-    monkeypatch.setattr(native, "compile_ir", refuse)
+    monkeypatch.setattr(native, "compile_object", refuse)
     launch_once()
 
 
@@ -81,7 +81,7 @@ def test_equal_regions_share_their_code(tmp_path, monkeypatch, where):
     """Of kernels with other names, comments and source lines."""
     monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PTXLAB_CACHE", "on" if where == "disk" else "off")
-    made, emit_object = [], TargetMachine.emit_object
+    made, emit_object = [], _compile.emit_object
 
     def noted(machine, code):
         made.append(code)
@@ -102,7 +102,7 @@ def test_equal_regions_share_their_code(tmp_path, monkeypatch, where):
     # What a process compiles for its first launch is not counted.
     launch(ptxlab.loads(f"{HEADER}.entry other{declared}{body.replace('r1, 4', 'r1, 0')}}}")["other"])
     monkeypatch.setattr(cached, "_LOADED", WeakValueDictionary())
-    monkeypatch.setattr(TargetMachine, "emit_object", noted)
+    monkeypatch.setattr(_compile, "emit_object", noted)
     ids = list(range(32))
     assert launch(first["a"]) == ids + [0] * 32
     assert launch(second["b"]) == ids + [0] * 32

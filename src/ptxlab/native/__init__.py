@@ -1,10 +1,11 @@
 """Native code through llvmlite: compile LLVM IR for this processor, keep the object code on disk."""
 
 from ptxlab.native._byte_moves import address_of, callback_address, move_address, mover
-from ptxlab.native._compile import Library, compile_ir, compile_or_load, compiler_lock, load_cached, object_key
+from ptxlab.native._compile import Library, compile_ir, compile_object, compile_or_load, load_cached, object_key, spare_compilers
 from ptxlab.native._host import Host, host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.native.caches import OBJECTS, BoundedCache, DiskCache, cache_directory, cache_folder, made_once
+from ptxlab.native.tasks import Task, start
 
 __all__ = [
     "OBJECTS",
@@ -14,6 +15,7 @@ __all__ = [
     "Host",
     "Library",
     "Module",
+    "Task",
     "Value",
     "Variable",
     "address_of",
@@ -21,13 +23,15 @@ __all__ = [
     "cache_folder",
     "callback_address",
     "compile_ir",
+    "compile_object",
     "compile_or_load",
-    "compiler_lock",
     "host",
     "load_cached",
     "made_once",
     "move_address",
     "mover",
     "object_key",
+    "spare_compilers",
+    "start",
     "vector",
 ]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
+from ptxlab.native._emission import emit_object, hold_emission, is_concurrent, release_emission
 from ptxlab.native._host import host
 from ptxlab.native._llvm import llvm
 from ptxlab.native.caches import OBJECTS
+from ptxlab.native.tasks import spare_threads
 
-__all__ = ["Library", "compile_ir", "compile_or_load", "compiler_lock", "load_cached", "object_key"]
+__all__ = ["Library", "compile_ir", "compile_object", "compile_or_load", "load_cached", "object_key", "spare_compilers"]
 
 _names = itertools.count()
 _LOCK = threading.Lock()
@@ -63,12 +67,23 @@ def _initialise() -> Any:
     return binding
 
 
-@cache
-def _machine(opt: int) -> Any:
-    binding = _initialise()
-    here = host()
-    target = binding.Target.from_default_triple()
-    return target.create_target_machine(cpu=here.cpu, features=here.features, opt=opt, jit=True, reloc="pic", codemodel="jitdefault")
+_MACHINES: defaultdict[int, list[Any]] = defaultdict(list)
+"""Those that no thread uses."""
+
+
+@contextmanager
+def _machine(opt: int) -> Iterator[Any]:
+    """A target machine for this thread alone."""
+    idle = _MACHINES[opt]
+    try:
+        machine = idle.pop()
+    except IndexError:
+        target, here = _initialise().Target.from_default_triple(), host()
+        machine = target.create_target_machine(cpu=here.cpu, features=here.features, opt=opt, jit=True, reloc="pic", codemodel="jitdefault")
+    try:
+        yield machine
+    finally:
+        idle.append(machine)
 
 
 def _tuning(opt: int) -> Any:
@@ -85,7 +100,8 @@ def _tuning(opt: int) -> Any:
 
 @cache
 def _new_jit() -> Any:
-    return _initialise().create_lljit_compiler(_machine(0), use_jit_link=False)
+    with _machine(0) as machine:
+        return _initialise().create_lljit_compiler(machine, use_jit_link=False)
 
 
 def _jit() -> Any:
@@ -94,11 +110,23 @@ def _jit() -> Any:
         return _new_jit()
 
 
-@contextmanager
-def compiler_lock() -> Iterator[None]:
-    """While this is held, no other thread is inside LLVM: a process that is forked now can compile."""
-    with _LOCK, llvm().ffi.lib._lock:
-        yield
+def _before_fork() -> None:
+    """Wait until no other thread is inside LLVM: the new process can compile."""
+    hold_emission()
+    _LOCK.acquire()
+    _held.append(llvm().ffi.lib._lock if llvm.cache_info().currsize else nullcontext())
+    _held[-1].__enter__()
+
+
+def _after_fork() -> None:
+    _held.pop().__exit__(None, None, None)
+    _LOCK.release()
+    release_emission()
+
+
+_held: list[Any] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None) -> Library | None:
@@ -160,24 +188,36 @@ def compile_ir(
     >>> ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(library.address("twice"))(21)
     42
     """
-    exports = tuple(exports)
+    return Library(compile_object(ir, opt=opt, light=light, key=key), tuple(exports), symbols or {})
+
+
+def compile_object(ir: str, *, opt: int = 0, light: bool = False, key: str | None = None) -> bytes:
+    """Object code of LLVM IR for this processor, compiled or from the cache: what `compile_ir` loads."""
     if key is None:
         key = object_key(ir, opt, light)
-    cached = load_cached(key, exports, symbols)
-    if cached is not None:
-        return cached
+    image = OBJECTS.read(key)
+    if image is None:
+        image = _object(ir, opt, light)
+        OBJECTS.write(key, image)
+    return image
+
+
+def spare_compilers() -> int:
+    """How many threads may compile beside the one that asks."""
+    return spare_threads() if is_concurrent() else 0
+
+
+def _object(ir: str, opt: int, light: bool) -> bytes:
     binding = _initialise()
-    machine = _machine(opt)
-    module = binding.parse_assembly(ir)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    if opt:
-        passes = binding.create_pass_builder(machine, _tuning(opt))
-        if light:
-            manager = binding.create_new_module_pass_manager()
-            manager.add_sroa_pass()
-        else:
-            manager = passes.getModulePassManager()
-        manager.run(module, passes)
-    image = machine.emit_object(module)
-    OBJECTS.write(key, image)
-    return Library(image, exports, symbols or {})
+    with _machine(opt) as machine, binding.create_context() as context, binding.parse_assembly(ir, context) as module:
+        module.triple, module.data_layout = machine.triple, str(machine.target_data)
+        if opt:
+            with binding.create_pass_builder(machine, _tuning(opt)) as passes:
+                if light:
+                    manager = binding.create_new_module_pass_manager()
+                    manager.add_sroa_pass()
+                else:
+                    manager = passes.getModulePassManager()
+                with manager:
+                    manager.run(module, passes)
+        return emit_object(machine, module)

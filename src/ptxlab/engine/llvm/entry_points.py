@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ptxlab.engine.lowering.register_use import is_inline
@@ -89,6 +90,25 @@ class Nodes:
         if node.stop < block.stop:
             return [number + 1]
         return [self.at(self.program.blocks[s].start) for s in block.successors]
+
+    def behind_all_ways(self, number: int) -> Iterator[int]:
+        """Nodes behind one that all lanes pass which go on from it, unless they trap: found in the order of nodes, so perhaps not all."""
+        first = furthest = at = number
+        while at < len(self.nodes) and at <= furthest:
+            if at == furthest and at > number:
+                yield at
+            work = [at]
+            while work:
+                each = work.pop()
+                last = self.program.ops[self.nodes[each].stop - 1].row
+                if last.kind == "control" and last.semantics in (Control.EXIT, Control.RETURN):
+                    return
+                targets = self.following(each)
+                furthest = max(furthest, *targets, each)
+                back = min(targets, default=each)
+                work += range(back, first)
+                first = min(first, back)
+            at += 1
 
     def region_of(self, number: int) -> list[int]:
         """The nodes that are compiled together with one: the same in every run, so that code compiled ahead is found again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ class Executable:
         self._table: NDArray[np.uint64] = np.zeros(max(len(program.ops), 1), np.uint64)
         self._table_address = self._table.ctypes.data
         self._dispatch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(address_of("dispatch"))
-        self._width = max(native.host().vector_bits // 32, 8)
+        self._regions: Any = None
 
     def run(self, context: Context) -> Status:
         """Run the converged lanes that the context describes until they must stop."""
@@ -140,25 +140,26 @@ class Executable:
 
     # ---------------------------------------------------------------------------------------------------------- regions
 
-    def _compile(self, pc: int) -> None:
-        """Make the region around an op index and enter it into the table."""
-        from ptxlab.engine.llvm._region_cache import load_or_compile
-
+    def _compile(self, pc: int, later: Iterable[int] | None = None) -> None:
+        """Make the region around an op index and enter it into the table; ``later``: nodes that are to be executed after it."""
         number = self._nodes.at(pc)
         if number < 0 or self._nodes.starts[number] != pc:
             raise ValueError(f"execution cannot start at op {pc}")
-        numbers = self._nodes.region_of(number)
+        if self._regions is None:
+            from ptxlab.engine.llvm._region_cache import Regions
+
+            self._regions = Regions(self.program, self._nodes, max(self._native.host().vector_bits // 32, 8))
         with collection_paused():
-            library = load_or_compile(self.program, self._nodes, numbers, self._width)
+            library = self._regions.load(number, self._nodes.behind_all_ways(number) if later is None else later)
         self._libraries.append(library)
-        self._table[[self._nodes.starts[n] for n in numbers]] = library.address("region")
+        self._table[[self._nodes.starts[n] for n in self._nodes.region_of(number)]] = library.address("region")
         self.compiled += 1
 
     def compile_all(self) -> None:
         """Compile every region now, or load it, and optimise the functions that regions call."""
         from ptxlab.engine.support.compiled import optimise_all
 
-        for start in self._nodes.starts:
+        for number, start in enumerate(self._nodes.starts):
             if not self._table[start]:
-                self._compile(start)
+                self._compile(start, range(number, len(self._nodes.starts)))
         optimise_all()

@@ -157,7 +157,7 @@ class _Workers:
         here, there = Pipe()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # until the worker ignores it
         try:
-            with native.compiler_lock(), warnings.catch_warnings():
+            with warnings.catch_warnings():
                 # A process with several threads may be forked here: the worker needs no lock that another thread can hold.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 pid = os.fork()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ptxlab.check.race.clocks.clocks import Agent, Use
+from ptxlab.check.race.clocks.clocks import Agent
 from ptxlab.check.race.report._messages import Access
 
 if TYPE_CHECKING:
@@ -16,20 +16,22 @@ __all__ = ["Unannounced", "unannounced"]
 
 
 class Unannounced(NamedTuple):
-    """The bytes that the copies on an mbarrier bring beyond those announced, and a wait for the phase that was over too early."""
+    """The bytes that the copies on an mbarrier bring beyond those announced, and the line of a wait that was over too early for them."""
 
     bytes: int
-    wait: Use
+    line: int
 
 
 def unannounced(launch: Launch, owner: Agent, copy: Access) -> Unannounced | None:
     """What is not announced of the copies on the mbarrier of a copy of ``owner``; None if all is, or if nothing has waited for it."""
     barrier = _mbarrier_of(owner, copy)
-    if barrier is None or barrier.clock is None or not barrier.clock.waits:
+    waits = [] if barrier is None or barrier.clock is None or barrier.clock.waits is None else barrier.clock.waits.noted()
+    if not waits:
         return None
     to_come = sum(_bytes_on(barrier, operation) for operation in launch.scheduler.pending)
     missing = to_come - barrier.transactions
-    return Unannounced(missing, next(iter(barrier.clock.waits.values()))) if missing > 0 else None
+    _, _, op = waits[0]
+    return Unannounced(missing, launch.program.ops[op].line) if missing > 0 else None
 
 
 def _mbarrier_of(owner: Agent, copy: Access) -> Any:

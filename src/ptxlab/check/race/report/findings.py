@@ -328,7 +328,7 @@ class Findings(LifetimeFindings):
             less = unannounced(self._launch, owner, earlier) if code == "X103" and owner is not None else None
             if less is not None:
                 missing = f"the phase of its mbarrier is over before the copy: {less.bytes} bytes of the copies are not announced"
-                fix = f"let expect_tx announce {less.bytes} bytes more in the phase that line {less.wait.op.line} waits for"
+                fix = f"let expect_tx announce {less.bytes} bytes more in the phase that line {less.line} waits for"
             if code in ("X105", "X106") and isinstance(later.op.effects, Dealloc) and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
             if code in ("X105", "X106") and later.op.line < earlier.op.line and same_cluster and owner is not agent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -212,13 +212,24 @@ def _toolchain() -> bytes:
     """What besides the request decides the code: our version and sources, llvmlite with its LLVM, and the processor."""
     import llvmlite
 
-    digest = blake2b()
-    for source in (ROOT / name for name in SOURCES):
-        for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
-            text = path.read_bytes()
-            digest.update(f"{path.relative_to(ROOT)} {len(text)}\n".encode() + text)
+    digest, root = blake2b(), str(ROOT)
+    for source in SOURCES:
+        for path in [source] if source.endswith(".py") else sorted(_modules(root, source)):
+            with open(f"{root}/{path}", "rb", buffering=0) as file:
+                text = file.read()
+            digest.update(f"{path} {len(text)}\n".encode() + text)
     digest.update(repr((_version.__version__, llvmlite.__version__, llvm().llvm_version_info, host())).encode())
     return digest.digest()
+
+
+def _modules(root: str, folder: str) -> Iterator[str]:
+    """The paths of the modules in a folder and its folders. `pathlib` would take three times as long, at every start."""
+    with os.scandir(f"{root}/{folder}") as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield f"{folder}/{entry.name}"
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _modules(root, f"{folder}/{entry.name}")
 
 
 OBJECTS = DiskCache("", ".o", _toolchain)

@@ -46,7 +46,8 @@ class _Pool:
         try:
             Thread(target=self._work, name="ptxlab compiler", daemon=True).start()
         except RuntimeError:  # there can be no more threads, or the interpreter ends
-            self.threads -= 1
+            with self.condition:
+                self.threads -= 1
 
     def _work(self) -> None:
         while (task := self._next()) is not None:

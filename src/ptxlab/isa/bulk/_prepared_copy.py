@@ -6,7 +6,7 @@ through the staging array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from ptxlab.isa.bulk._map_cache import TileMap, array_of
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8, Staged
 from ptxlab.isa.bulk._tiled import Box, Pixels, Region
-from ptxlab.isa.tiles import CHUNK, CopiedTile
+from ptxlab.isa.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.native import address_of, mover
 
 __all__ = ["PreparedTmaCopy"]
@@ -58,7 +58,22 @@ class PreparedTmaCopy:
     inside, part : the part of the box that is inside the tensor, and the part that is copied
     """
 
-    __slots__ = ("_chunks", "_count", "_expands", "_outside", "_whole", "box", "coordinates", "inside", "memory", "part", "raw", "tile")
+    __slots__ = (
+        "_chunks",
+        "_copied",
+        "_count",
+        "_expands",
+        "_orders",
+        "_outside",
+        "_whole",
+        "box",
+        "coordinates",
+        "inside",
+        "memory",
+        "part",
+        "raw",
+        "tile",
+    )
 
     def __init__(
         self, raw: bytes, tile: TileMap, coordinates: tuple[int, ...], inside: Region | Pixels, part: Region | Pixels, memory: U8
@@ -69,6 +84,8 @@ class PreparedTmaCopy:
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
         self._outside: tuple[context.MemoryAccess, ...] = ()
+        self._copied: tuple[TileArray | None, Callable[[], U8], NDArray[np.int64] | None] | None = None
+        self._orders: dict[int, NDArray[np.intp]] = {}
         whole = isinstance(box, Box) and part.whole and len(memory) >= part.size
         self._expands = whole and bool(box.padded)
         if isinstance(box, Box) and whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
@@ -86,20 +103,33 @@ class PreparedTmaCopy:
             return
         move, (source, order) = mover(box.chunk), self._whole
         for cta, offset, barrier in targets:
-            move(source, order, cta.shared_address + offset, address_of(box.order(offset)), self._count)
+            move(source, order, cta.shared_address + offset, address_of(self._order(offset)), self._count)
             barrier.complete_tx(box.transaction)
 
     def tiles(self, targets: list[Target]) -> Iterator[CopiedTile]:
         """What `deliver` places in shared memory, for observers."""
-        array = array_of(self.tile.box, self.tile.element, True)
+        array, contents, places = self._copied or self._what_is_copied()
         if array is not None:
-            contents = partial(self.box.load, self.memory, self.part)
-            data = self.box.padded or CHUNK
-            places = _places_outside(self.box, data) if isinstance(self.box, Box) and (self._whole is not None or self._expands) else None
-            start = self.part.address
+            box, start = self.box, self.part.address
+            data = box.padded or CHUNK
             for cta, offset, _ in targets:
-                order = self.box.order(offset)
-                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, order, contents, start, places, data)
+                order = self._order(offset)
+                yield CopiedTile(array, self.coordinates, cta, offset, box.footprint, order, contents, start, places, data)
+
+    def _what_is_copied(self) -> tuple[TileArray | None, Callable[[], U8], NDArray[np.int64] | None]:
+        """The array, what returns the bytes of the box, and the places of its chunks in global memory: see `CopiedTile`."""
+        box, places = self.box, None
+        if isinstance(box, Box) and (self._whole is not None or self._expands):
+            places = _places_outside(box, box.padded or CHUNK)
+        found = self._copied = array_of(box, self.tile.element, True), partial(box.load, self.memory, self.part), places
+        return found
+
+    def _order(self, offset: int) -> NDArray[np.intp]:
+        """For each chunk of the box, its chunk in shared memory for a box at this offset."""
+        found = self._orders.get(offset)
+        if found is None:
+            found = self._orders[offset] = self.box.order(offset)
+        return found
 
     def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
         """Do to undefined bits what `deliver` does to the data."""
@@ -124,7 +154,7 @@ class PreparedTmaCopy:
             box.store(self.part, self.memory, box.gather(cta.shared, offset), combine)
             return
         target, order = self._whole
-        mover(box.chunk)(cta.shared_address + offset, address_of(box.order(offset)), target, order, self._count)
+        mover(box.chunk)(cta.shared_address + offset, address_of(self._order(offset)), target, order, self._count)
 
     def loaded(self, targets: list[Target]) -> Iterator[context.MemoryAccess]:
         """The accesses of `deliver`, for observers."""

@@ -170,7 +170,10 @@ class Operations:
             completion.covers(first, first.clock)
         else:
             self._recorder.findings.clusters.stored(first.name, first.clock, _digest(accesses))
+        unwatched = op.index in self._recorder.unwatched_sources
         for access in accesses:
+            if unwatched and not access.write:
+                continue
             slot = first if access.signal is None else slots[id(access.signal)]
             slot.op = op
             self._recorder.record(clocks, agent, slot, kind, op, (access,))

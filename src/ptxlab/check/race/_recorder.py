@@ -12,7 +12,7 @@ from ptxlab.check.model import TENSOR_SPACE, Kind, Row, rule_table
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot
 from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
-from ptxlab.check.race.program.value_flow import dead_loads, sources_change
+from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
@@ -64,6 +64,10 @@ class AccessRecorder:
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.watches_sources = bool(launch.kept) or sources_change(launch)
+        outside = launch.options.outside
+        watches_all = bool(launch.kept) or (outside is not None and outside.wants_accesses())
+        self.unwatched_sources = frozenset() if watches_all else constant_sources(launch)
+        """The tensor copies of which nothing that they read is written."""
         self._columns = {
             index: columns_of(launch.program.ops[index], native)
             for index, native in launch.program.natives.items()

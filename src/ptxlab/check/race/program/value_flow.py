@@ -1,8 +1,9 @@
-"""Where values come from and where they go: answers for four questions of the race check.
+"""Where values come from and where they go: answers for five questions of the race check.
 
-`sources_change`: can the launch write what its cp.async read? Most kernels copy from arrays that nobody writes, and then there is nothing
-to watch. `dead_loads`: which loads matter only to the thread that stores the loaded value back? `allocation_awaited`: does a load read the
-tensor memory address that a tcgen05.alloc has yet to write? `Consumption`: have the registers of a tcgen05.ld been read?
+`sources_change`: can the launch write what its cp.async read? `constant_sources`: which tensor copies read what it cannot write? Most
+kernels copy from arrays that nobody writes, and then there is nothing to watch. `dead_loads`: which loads matter only to the thread that
+stores the loaded value back? `allocation_awaited`: does a load read the tensor memory address that a tcgen05.alloc has yet to write?
+`Consumption`: have the registers of a tcgen05.ld been read?
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, decode_tensor_map
 from ptxlab.engine.lowering.register_use import operand_registers
-from ptxlab.engine.program import Program
+from ptxlab.engine.program import Parameter, Program
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, GridWait, Space, TensorTransfer
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
@@ -26,10 +28,12 @@ from ptxlab.machine.warp.pending_registers import entry_states
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Consumption", "allocation_awaited", "allocations", "dead_loads", "sources_change"]
+__all__ = ["Consumption", "allocation_awaited", "allocations", "constant_sources", "dead_loads", "sources_change"]
 
 _GLOBAL = ("global", "generic")
 _SHARED = ("shared", "shared::cta", "generic")
+_MAP_ALIGNMENT = 64
+_Places: TypeAlias = "tuple[int, ...] | None"
 _MOST = 256
 """Registers through which `dead_loads` traces a value."""
 
@@ -63,17 +67,52 @@ def sources_change(launch: Launch) -> bool:
 
     Addresses are followed back to the kernel's parameters, whose values name allocations. What comes from memory may be any address.
     """
-    program = launch.program
-    copied = [program.ops[index].operands[native.source] for index, native in program.natives.items() if isinstance(native, CopyAsync)]
-    if not copied or any(isinstance(op.effects, GridWait | GridLaunch) or _stores(op) for op in program.ops):
+    copied = launch.facts.of(_copied)
+    if not copied or launch.facts.of(_meets_other_grids) or any(map(_stores, launch.program.ops)):
         return bool(copied)
+    read, overwritten = allocations(launch, copied), _allocations(launch, launch.facts.of(_written))
+    return read is None or overwritten is None or bool(read & overwritten)
+
+
+def constant_sources(launch: Launch) -> frozenset[int]:
+    """The tensor copies that read only allocations which neither the launch nor one that follows it writes.
+
+    Tensor maps in parameters name allocations; the tensor of one in memory may be anywhere.
+    """
+    maps = launch.facts.of(_maps)
+    if not maps or launch.facts.of(_meets_other_grids):
+        return frozenset()
+    overwritten = _allocations(launch, launch.facts.of(_written))
+    ops = launch.program.ops
+    for index, parameters in maps.items():
+        if _stores(ops[index]):
+            tensors = _tensors(launch, parameters)
+            if tensors is None or overwritten is None:
+                return frozenset()
+            overwritten |= tensors
+    if overwritten is None or launch.facts.of(_stores_without_map):
+        return frozenset()
+    read = ((index, _tensors(launch, parameters)) for index, parameters in maps.items() if not _stores(ops[index]))
+    return frozenset(index for index, tensors in read if tensors is not None and not tensors & overwritten)
+
+
+def _copied(program: Program) -> list[Resolved]:
+    """The addresses from which cp.async copies."""
+    return [program.ops[index].operands[native.source] for index, native in program.natives.items() if isinstance(native, CopyAsync)]
+
+
+def _meets_other_grids(program: Program) -> bool:
+    return any(isinstance(op.effects, GridWait | GridLaunch) for op in program.ops)
+
+
+def _written(program: Program) -> _Places:
+    """Where the addresses come from that stores and atomics in global memory have, but for those of services."""
     written = [
         program.ops[index].operands[native.address]
         for index, native in program.natives.items()
         if (isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)) and native.space in _GLOBAL
     ]
-    read, overwritten = allocations(launch, copied), allocations(launch, written)
-    return read is None or overwritten is None or bool(read & overwritten)
+    return _places(program, written)
 
 
 def _stores(op: Op) -> bool:
@@ -81,10 +120,64 @@ def _stores(op: Op) -> bool:
     return op.row.kind == "service" and isinstance(op.effects, Access | Asynchronous) and Space.GLOBAL in op.effects.writes
 
 
+def _copies_tensor(op: Op) -> bool:
+    return op.row.kind == "service" and isinstance(op.effects, Asynchronous) and op.effects.tensor_map
+
+
+def _stores_without_map(program: Program) -> bool:
+    """Whether a service writes global memory at an address, or a tensor map."""
+    return any(_stores(op) and not _copies_tensor(op) for op in program.ops)
+
+
+def _maps(program: Program) -> dict[int, tuple[Parameter, ...] | None]:
+    """By tensor copy the parameters in which its tensor map may be; None if it may be elsewhere."""
+    return {op.index: _parameters_of_map(program, op) for op in program.ops if _copies_tensor(op)}
+
+
+def _parameters_of_map(program: Program, op: Op) -> tuple[Parameter, ...] | None:
+    """The parameters with whose addresses the program computes that of a tensor map."""
+    base = next(operand.base for operand in op.operands if isinstance(operand, Addr) and operand.extra)
+    operands: list[Resolved] = [] if base is None else [base]
+    for origin, computes in _origins(program, [base.index] if isinstance(base, Reg) else []):
+        if not computes:
+            return None
+        operands += origin.operands
+    offsets = {(o.space, o.offset - PARAM_BASE) for o in operands if isinstance(o, SymbolAddress)}
+    found = tuple(p for p in program.parameters if ("param", p.offset) in offsets)
+    return found if found and len(found) == len(offsets) else None
+
+
+def _tensors(launch: Launch, parameters: tuple[Parameter, ...] | None) -> set[int] | None:
+    """The bases of the allocations that tensor maps in these parameters name; None if there is no such map."""
+    found = set()
+    for parameter in parameters or ():
+        for at in range(parameter.offset, parameter.offset + parameter.size - TENSOR_MAP_BYTES + 1, _MAP_ALIGNMENT):
+            try:
+                fields = decode_tensor_map(launch.parameter_bytes[at : at + TENSOR_MAP_BYTES])
+            except TensorMapError:
+                continue
+            allocation = launch.device.memory.find(fields.address)
+            if allocation is not None:
+                found.add(allocation.base)
+    return found or None
+
+
 def allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
     """The bases of the allocations that addresses may lie in; None if they may lie anywhere."""
-    program, memory = launch.program, launch.device.memory
-    found: set[int] = set()
+    return _allocations(launch, _places(launch.program, addresses))
+
+
+def _allocations(launch: Launch, places: _Places) -> set[int] | None:
+    """The bases of the allocations that the 64-bit words at these places in the parameters point to."""
+    if places is None:
+        return None
+    words = (int.from_bytes(launch.parameter_bytes[at : at + 8].tobytes(), "little") for at in places)
+    return {allocation.base for word in words if (allocation := launch.device.memory.find(word)) is not None}
+
+
+def _places(program: Program, addresses: list[Resolved]) -> _Places:
+    """Where in the parameters the words are that addresses are computed with; None if they come from elsewhere, too."""
+    found: list[int] = []
     if any(map(_has_symbol, addresses)):
         return None
     for op, computes in _origins(program, (register for address in addresses for register in operand_registers(address))):
@@ -93,13 +186,10 @@ def allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
             place = _parameter(op, native)
             if place is None:
                 return None
-            for at in range(place, place + native.size, 8):
-                allocation = memory.find(int.from_bytes(launch.parameter_bytes[at : at + 8].tobytes(), "little"))
-                if allocation is not None:
-                    found.add(allocation.base)
+            found += range(place, place + native.size, 8)
         elif not computes or any(map(_has_symbol, op.operands)):
             return None
-    return found
+    return tuple(found)
 
 
 def _has_symbol(operand: Resolved) -> bool:

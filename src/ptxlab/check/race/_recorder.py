@@ -63,9 +63,9 @@ class AccessRecorder:
 
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
-        self.watches_sources = bool(launch.kept) or sources_change(launch)
-        outside = launch.options.outside
-        watches_all = bool(launch.kept) or (outside is not None and outside.wants_accesses())
+        undefined, outside = bool(launch.kept), launch.options.outside
+        self.watches_sources = undefined or sources_change(launch)
+        watches_all = undefined or (outside is not None and outside.wants_accesses())
         self.unwatched_sources = frozenset() if watches_all else constant_sources(launch)
         """The tensor copies of which nothing that they read is written."""
         self._columns = {

@@ -80,7 +80,7 @@ def constant_sources(launch: Launch) -> frozenset[int]:
     Tensor maps in parameters name allocations; the tensor of one in memory may be anywhere.
     """
     maps = launch.facts.of(_maps)
-    if not maps or launch.facts.of(_meets_other_grids):
+    if not maps or launch.facts.of(_meets_other_grids) or launch.facts.of(_stores_without_map):
         return frozenset()
     overwritten = _allocations(launch, launch.facts.of(_written))
     ops = launch.program.ops
@@ -90,7 +90,7 @@ def constant_sources(launch: Launch) -> frozenset[int]:
             if tensors is None or overwritten is None:
                 return frozenset()
             overwritten |= tensors
-    if overwritten is None or launch.facts.of(_stores_without_map):
+    if overwritten is None:
         return frozenset()
     read = ((index, _tensors(launch, parameters)) for index, parameters in maps.items() if not _stores(ops[index]))
     return frozenset(index for index, tensors in read if tensors is not None and not tensors & overwritten)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
 
 from ptxlab.campaign.launchable import read_launchable
-from ptxlab.debug import Focus, Position, Session
+from ptxlab.debug import Focus, Position, Session, Stop
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.isa.context import Wait
+from ptxlab.machine import Replay
 from tests.sweep_helpers import one_in
+from tests.time_helpers import processor_seconds, quickest, quickest_ratio
 
 from .debug_kernels import EXCHANGE, copies, prepared
 from .gemm_kernels import NAMES, compiled
@@ -153,17 +155,18 @@ def test_a_thousand_random_walks(tens: int) -> None:
         check_walk(10 * tens + number)
 
 
+def run_in_session(replay: Replay) -> None:
+    """A launch in a session of its own, without stops."""
+    with Session(replay) as session:
+        assert session.run().reason == "ended"
+
+
 def test_a_step_back_is_quick() -> None:
     """The example GEMM has 99,168 points; executed from its start in the NumPy back end a step back takes 8 seconds."""
     with Session(read_launchable(EXAMPLE).prepare()) as session:
         session.run()
         session.step_any_back()
-        taken = []
-        for _ in range(5):
-            started = time.process_time()
-            session.step_back()
-            taken.append(time.process_time() - started)
-        assert sorted(taken)[2] < 0.2
+        assert quickest(lambda: median(processor_seconds(session.step_back) for _ in range(5)), 0.2) < 0.2
 
 
 def test_a_line_back_is_quick() -> None:
@@ -172,34 +175,24 @@ def test_a_line_back_is_quick() -> None:
     It takes no longer than the launch in a session, half as long on an idle processor: 0.07 and 0.15 seconds.
     """
     replay = read_launchable(EXAMPLE).prepare()
-    times: tuple[list[float], list[float]] = ([], [])
     with Session(replay) as session:
         session.run()
         end = session.position
-        for _ in range(6):
+
+        def line_back() -> float:
             session.go_to(end)
             session.focus = Focus()
-            started = time.process_time()
-            assert session.step_line_back().reason == "step"
-            times[0].append(time.process_time() - started)
+            stops: list[Stop] = []
+            seconds = processor_seconds(lambda: stops.append(session.step_line_back()))
+            assert stops[0].reason == "step"
             assert session.point.step < 6184
-            started = time.process_time()
-            with Session(replay) as other:
-                other.run()
-            times[1].append(time.process_time() - started)
-    assert min(times[0]) <= min(times[1])
+            return seconds
+
+        assert quickest_ratio(line_back, lambda: processor_seconds(lambda: run_in_session(replay)), 1) <= 1
 
 
 @pytest.mark.sweep
 def test_a_launch_without_stops_takes_three_times_as_long_at_most() -> None:
     replay = read_launchable(EXAMPLE).prepare()
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(6):
-        started = time.process_time()
-        replay.run(check="none")
-        times[0].append(time.process_time() - started)
-        started = time.process_time()
-        with Session(replay) as session:
-            assert session.run().reason == "ended"
-        times[1].append(time.process_time() - started)
-    assert min(times[1]) <= 3 * min(times[0])
+    plain = lambda: processor_seconds(lambda: replay.run(check="none"))  # noqa: E731
+    assert quickest_ratio(lambda: processor_seconds(lambda: run_in_session(replay)), plain, 3) <= 3

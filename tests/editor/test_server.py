@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ import ptxlab
 from ptxlab.check import Abandoned
 from ptxlab.editor._document import Document
 from tests.editor.client_helpers import Editor, covered, position
+from tests.time_helpers import processor_seconds, quickest
 
 TEXT = """.version 8.7
 .target sm_100a
@@ -359,12 +361,12 @@ def long_text() -> str:
 def test_a_long_file_is_checked_in_time() -> None:
     text = long_text()
     assert text.count("\n") > 5000
-    times = []
-    for number in range(8):
-        begin = time.process_time()
-        assert Document(text.replace("%r6, 1;", f"%r6, {number + 9000};")).diagnostics()
-        times.append(time.process_time() - begin)
-    assert min(times) < 0.2
+    numbers = count(9000)
+
+    def check() -> None:
+        assert Document(text.replace("%r6, 1;", f"%r6, {next(numbers)};")).diagnostics()
+
+    assert quickest(lambda: processor_seconds(check), 0.2) < 0.2
 
 
 BUSY = 3

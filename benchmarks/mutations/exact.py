@@ -17,7 +17,18 @@ import numpy as np
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._sanitizer import Sanitizer
 from ptxlab.check.race.shadow.shadow import Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, FORMAL, HOW_SHIFT, PROXY_FENCES, StateWord
+from ptxlab.check.race.shadow.shadow_ir import (
+    BEFORE,
+    CLUSTER_SHIFT,
+    COMMIT,
+    CONCURRENT,
+    FORMAL,
+    HOW_SHIFT,
+    PROXY_FENCES,
+    TENSOR_WAITS,
+    TRANSFER,
+    StateWord,
+)
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
 
@@ -27,6 +38,8 @@ _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
 Cell = dict[tuple[int, int], list[tuple[int, int, int]]]
 """By slot and kind: clock, bytes, instruction."""
 _SLOT = (1 << CLUSTER_SHIFT) - 1
+_HANDLED = 0x10000 | sum(PROXY_FENCES.values()) | sum(TENSOR_WAITS.values()) | TRANSFER | COMMIT
+"""The rows that the sanitizer handles; the compiled shadow completes some of them itself."""
 
 
 def _ranges(hosts: list[int], size: int) -> Iterator[tuple[int, int]]:
@@ -63,11 +76,13 @@ class ExactShadow(Shadow):
             copy = bool(how & 0x100)
             slot, clock = (StateWord.COPY_SLOT, StateWord.COPY_CLOCK) if copy else (StateWord.SLOT, StateWord.CLOCK)
             who = self.words[slot] << 32 | self.words[clock]
+            if copy:
+                size, self.words[StateWord.COPIED] = silent, self.words[clock]
             if size and (not how & 0x10000 or how & 0x20000):
                 for kind, chosen in ((_SILENT, lanes & silent), (_STORE, lanes & ~silent)) if how & 31 == _STORE else ((how & 31, lanes),):
                     for start, length in _ranges([hosts[lane] for lane in range(32) if chosen >> lane & 1], size):
                         self._span(start, length, who, op, kind)
-            if how & (0x10000 | sum(PROXY_FENCES.values())):
+            if how & _HANDLED:
                 return index
         return count
 

@@ -46,6 +46,11 @@ class ElementType:
     nan: int | None = None
     sm_100: bool = False
 
+    @property
+    def integer(self) -> bool:
+        """Whether elements are integers of whole bytes."""
+        return self.nan is None and self.bits >= 8
+
 
 _TYPES = (
     #           name      driver replace code rounds bits

@@ -14,12 +14,12 @@ from ptxlab._arrays import distinct
 from ptxlab.check.operands._image import GROUP, Image, image_of
 from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
-from ptxlab.tables import SWIZZLES
+from ptxlab.tables import ELEMENT_TYPE_NAMES, SWIZZLES
 
 __all__ = ["Candidate", "Fitting", "agree", "best", "following", "most_rows", "rows_of_tiles", "search", "step_of", "turned"]
 
 _ROW = 128
-_ARRANGED = frozenset(("u8", "u16", "u32", "s32", "u64", "s64"))
+_ARRANGED = frozenset(name for name, element in ELEMENT_TYPE_NAMES.items() if element.integer)
 """Element types of tensor maps of arrays that may be anything."""
 _TOGETHER = (
     ("swizzle",),

@@ -31,6 +31,7 @@ __all__ = [
     "Profiling",
     "Tracing",
     "Uses",
+    "concerned",
     "observer_for",
     "overridden_hook",
     "profiler_for",
@@ -238,15 +239,15 @@ def warm_observers() -> None:
         provider().warm()
 
 
-def _concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]:
+def concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]:
     """What observes launches of a program with these checks."""
     asked = (provider() for name, provider in PROVIDERS.items() if name in checks)
     return tuple(provider for provider in asked if provider.concerns(program))
 
 
-def observer_for(launch: Launch, trace: Tracing | None, profiler: Profiling | None) -> Observer | None:
+def observer_for(launch: Launch, providers: Iterable[Provider], trace: Tracing | None, profiler: Profiling | None) -> Observer | None:
     """The observer that the checks of a launch, its trace and its profile need, if any."""
-    found: list[Observer] = [provider.observe(launch) for provider in launch.facts.of(_concerned, launch.options.checks)]
+    found: list[Observer] = [provider.observe(launch) for provider in providers]
     if trace is not None:
         found.append(trace.observe(launch))
     if profiler is not None:

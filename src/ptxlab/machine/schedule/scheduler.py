@@ -57,7 +57,7 @@ class Scheduler(Waits):
         self.services = launch.host_memory.counts
         """The executions of services by instruction."""
         direct = launch.facts.of(direct_services)
-        completes = observer is None or all(map(observer.needs_no_call, direct))
+        completes = observer is None or all(map(observer.allows_direct_completion, direct))
         self.counted_at = launch.host_memory.counts_address if completes else 0
         """Where compiled code counts the services that it completes itself (`Word.SERVICES`); 0 if it completes none."""
         self._run_state = (

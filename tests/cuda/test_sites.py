@@ -73,3 +73,13 @@ def test_the_library_is_told_the_same(installed: Callable[[str, str], Any]) -> N
     assert numbers.number(library.deprecated(here).__code__) == 0
     assert numbers.number(library.launch.__code__) == 1
     assert numbers.number(here.__code__) == 2
+
+
+def test_equal_code_of_two_files_has_two_places(tmp_path: Path) -> None:
+    """Python compares code objects without the names of their files."""
+    numbers, text = CodeNumbers(), "def launch(function):\n    return function()\n"
+    for name in ("first.py", "second.py"):
+        module: dict[str, Any] = {}
+        exec(compile(text, str(tmp_path / name), "exec"), module)
+        assert numbers.place(module["launch"](lambda: numbers.noted(sys._getframe(1)))) == Place(str(tmp_path / name), 2, 0)
+        assert module["launch"](calling_place) == Place(str(tmp_path / name), 2, 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -164,6 +165,53 @@ def test_what_a_launch_has_made_goes_when_it_ends() -> None:
         assert len(living()) == before
     finally:
         gc.enable()
+
+
+def test_ctas_that_have_ended_wait_for_no_collection() -> None:
+    """A CTA and its cluster refer to each other; without an observer nobody asks for the CTAs of a cluster that has ended."""
+    made, out = kernel(SIZES), np.zeros(64 * 32, np.uint32)
+    assert made.launch(grid=64, block=32, args=[out], check="none").ok
+    gc.collect()
+    gc.disable()
+    try:
+        assert made.launch(grid=64, block=32, args=[out], check="none").ok
+        assert gc.collect() < 64
+    finally:
+        gc.enable()
+
+
+def test_mbarriers_of_an_earlier_launch_are_not_there_in_a_later_one() -> None:
+    """The phase of the mbarrier is over in the first launch; in the second one nothing has initialised it."""
+    body = """
+    .reg .pred initialises, waited;
+    mov.u32 r3, buffer;
+    setp.eq.u32 initialises, size, 32;
+    @initialises mbarrier.init.shared.b64 [r3], 32;
+    bar.sync 0;
+    @initialises mbarrier.arrive.shared.b64 _, [r3];
+    mbarrier.test_wait.parity.shared.b64 waited, [r3], 0;
+    selp.u32 r1, 1, 0, waited;
+    """
+    made = kernel(body + store("r1"), shared=".shared .align 8 .b64 buffer;")
+    for block in (32, 64, 32):
+        out = np.zeros(block, np.uint32)
+        result = made.launch(block=block, args=[out], check="none")
+        assert (result.completed, bool(out.all())) == (block == 32, block == 32)
+
+
+def test_options_that_are_gone_are_not_kept() -> None:
+    """What launches with the same options begin with does not refer to the options: they may hold objects of the program."""
+
+    class Progress:
+        def __call__(self, ended: int, ctas: int) -> None:
+            """Progress of a launch."""
+
+    made, progress = kernel(SIZES), Progress()
+    for shown in (progress, None):
+        assert made.launch(block=32, args=[np.zeros(32, np.uint32)], progress=shown).ok
+    gone = ref(progress)
+    del progress, shown
+    assert gone() is None
 
 
 def test_launches_of_threads_have_frames_of_their_own() -> None:

@@ -155,14 +155,14 @@ def test_float_constants_are_rounded_to_their_type(number: float) -> None:
     assert out[1:].tobytes()[:4] == struct.pack("<f", min(number, 3e38))
 
 
-@pytest.mark.parametrize("has", ["has_byte_dot", "has_pair_byte_dot", ""])
+@pytest.mark.parametrize("has", ["has_added_dots", "has_pair_byte_dot", ""])
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16])
 def test_products_of_bytes(lanes: int, has: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each way of adding them, with the largest magnitudes whose neighbours' sums fit 16 bits."""
     here = native.host()
     if has and not getattr(here, has):
         pytest.skip("this processor has no such instruction")
-    only = {name: name == has for name in ("has_byte_dot", "has_pair_byte_dot")}
+    only = {name: name == has for name in ("has_added_dots", "has_pair_byte_dot")}
     monkeypatch.setattr(_values, "host", lambda: replace(here, **only))
     rng = np.random.default_rng(lanes)
     unsigned, signed = rng.integers(0, 128, 4 * lanes, np.uint8), rng.integers(-128, 128, 4 * lanes, np.int8)
@@ -184,9 +184,9 @@ def test_products_of_bytes(lanes: int, has: str, monkeypatch: pytest.MonkeyPatch
 def test_added_products_of_pairs(lanes: int, one_instruction: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without the instruction that adds them to a number; sums wrap."""
     here = native.host()
-    if one_instruction and not here.has_added_pair_dot:
+    if one_instruction and not here.has_added_dots:
         pytest.skip("this processor has no such instruction")
-    monkeypatch.setattr(_values, "host", lambda: replace(here, has_added_pair_dot=one_instruction))
+    monkeypatch.setattr(_values, "host", lambda: replace(here, has_added_dots=one_instruction))
     total, a, b = np.random.default_rng(lanes).integers(-(2**31), 2**31, (3, lanes)).astype(np.int32)
     a[0] = b[0] = np.int32(0x80008000 - 2**32)
     products = a.view(np.int16).astype(np.int64) * b.view(np.int16)

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Protocol
 
 from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
@@ -117,7 +118,7 @@ class Bridge:
         self._modules: dict[int, LoadedModule] = {}
         self._tickets: dict[int, _Ticket] = {}
         self._unloaded: list[LoadedModule] = []
-        self._next = 1
+        self._numbers = count(1)
         self._lock = threading.Lock()
         self._linked = threading.local()
 
@@ -127,11 +128,6 @@ class Bridge:
         for device in self.devices:
             if not isinstance(device.memory, SharedMemory):
                 device.memory = self.memory
-
-    def _number(self) -> int:
-        with self._lock:
-            self._next += 1
-            return self._next
 
     # ------------------------------------------------------------------------------------------------------- images
 
@@ -147,7 +143,7 @@ class Bridge:
             loaded[0].log = jit_log(error.diagnostics, LOG_BYTES)
             self._note(error.diagnostics)
             return int(error.result)
-        number = self._number()
+        number = next(self._numbers)
         module = self._modules[number] = LoadedModule(image, target, device)
         if image.module is not None:
             self.host().loaded(image.module)
@@ -217,7 +213,7 @@ class Bridge:
         if refusal is not None:
             self._note((refusal,))
             return NOT_SUPPORTED
-        number = self._number()
+        number = next(self._numbers)
         parameters = ctypes.string_at(r.parameters, r.parameter_bytes)
         made = _Ticket(module, r.kernel, self.devices[r.device], shape, parameters, self.site(), bool(r.cooperative))
         with self._lock:

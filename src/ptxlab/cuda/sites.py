@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import sysconfig
+import threading
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,23 +62,43 @@ class CodeNumbers:
     """Numbers of code objects, with which the library notes places without a call of Python (``library/places.c``)."""
 
     def __init__(self) -> None:
-        self._numbers: dict[CodeType, int] = {}
+        self._numbers: dict[int, int] = {}
+        """By the identity of a code object: those of two files may be equal."""
+        self._kept: list[CodeType] = []
+        self._lock = threading.Lock()
         self._files: list[str] = [""]
+        self._places: dict[int, Place] = {}
 
     def number(self, code: CodeType) -> int:
         """The number of a code object, which is kept; 0 for code that calls the driver for a program."""
-        found = self._numbers.get(code)
-        if found is None:
-            own = not _calls_for_program(code)
-            found = self._numbers[code] = len(self._files) if own else 0
+        found = self._numbers.get(id(code))
+        return self._enter(code) if found is None else found
+
+    def _enter(self, code: CodeType) -> int:
+        own = not _calls_for_program(code)
+        with self._lock:
+            self._kept.append(code)
             if own:
                 self._files.append(code.co_filename)
-        return found
+            number = self._numbers[id(code)] = len(self._files) - 1 if own else 0
+        return number
+
+    def noted(self, frame: FrameType | None) -> int:
+        """What the library would note: the innermost frame that does not call the driver for a program, from a frame outwards."""
+        while frame is not None:
+            number = self.number(frame.f_code)
+            if number:
+                return number << _LINE_BITS | (frame.f_lineno or 0)
+            frame = frame.f_back
+        return 0
 
     def place(self, noted: int) -> Place | None:
-        """The place that the library has noted; None if there is none."""
+        """The place that has been noted; None if there is none."""
+        found = self._places.get(noted)
         number, line = noted >> _LINE_BITS, noted & (1 << _LINE_BITS) - 1
-        return Place(self._files[number], line, 0) if number else None
+        if found is None and number:
+            found = self._places[noted] = Place(self._files[number], line, 0)
+        return found
 
 
 CODES = CodeNumbers()
@@ -86,7 +107,4 @@ CODES = CodeNumbers()
 
 def calling_place() -> Place | None:
     """The innermost frame of this thread that does not call the driver for a program; None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _calls_for_program(frame.f_code):
-        frame = frame.f_back
-    return None if frame is None else Place(frame.f_code.co_filename, frame.f_lineno, 0)
+    return CODES.place(CODES.noted(sys._getframe(1)))

@@ -115,6 +115,7 @@ class LaunchRecord:
         }
 
 
+_SHOWN_NOWHERE = nullcontext()
 Inspector = Callable[["Replay", Result], Iterable[Diagnostic]]
 """Looks at a launch that has ended: at what it was started with, and at its result."""
 
@@ -202,7 +203,9 @@ class Session:
     def launch_options(self, kernel: Kernel) -> dict[str, Any]:
         """Return the keyword arguments for `ptxlab.Kernel.launch` of a kernel."""
         kept = self.keeps_inputs or (self.debugger is not None and self.debugger.stops_in(kernel))
-        return self.settings.keywords() | {"trace": self.trace, "keep_inputs": kept, "profile": self._counts}
+        options = self.settings.keywords()
+        options.update(trace=self.trace, keep_inputs=kept, profile=self._counts)
+        return options
 
     @property
     def _counts(self) -> bool:
@@ -229,8 +232,11 @@ class Session:
         selected = self.select(kernel, geometry["grid"], geometry.get("cluster"))
         if selected is None:
             return left_out()
-        with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
-            options = {"device": self.device, **self.launch_options(kernel), **selected, "progress": shown, **geometry}
+        options = self.launch_options(kernel)
+        options["device"] = self.device
+        options.update(selected)
+        with _SHOWN_NOWHERE if self.progress is None else self.progress(kernel.name, self.asked) as options["progress"]:
+            options.update(geometry)
             result = _launch(kernel, **options)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=self.arrays)
@@ -243,17 +249,19 @@ class Session:
         """Count a launch; return the options that its selection changes, or None if it is left out."""
         self.asked += 1
         settings = self.settings
-        if not is_selected(self.asked, kernel.name, settings.launches, settings.skip_kernels):
+        chosen = settings.launches is not None or settings.skip_kernels
+        if chosen and not is_selected(self.asked, kernel.name, settings.launches, settings.skip_kernels):
             self.skipped += 1
             return None
         return {} if settings.limit_ctas is None else {"only": first_ctas(kernel, settings.limit_ctas, grid, cluster)}
 
     def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
         """Record a launch and its findings; errors are raised as in `launch`."""
-        if result.completed and self._counts:
+        counts = self._counts
+        if result.completed and counts:
             self._take_profile(kernel, site, result)
         kept = result if self.settings.keep_inputs or result.replay is None else replace(result, replay=None)
-        if self._counts:
+        if counts:
             kept = replace(kept, profile=None)
         self.launches.append(LaunchRecord(kernel.name, site, grid, kept))
         listed = list(result.diagnostics)

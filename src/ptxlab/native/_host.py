@@ -16,9 +16,9 @@ AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 class Host:
     """Name and features as LLVM states them, the widest vector in bits, and what it has.
 
-    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two and of four products of bytes, the first of
-    them added to a number, funnel shifts, and with how many instructions that select 32 halves from registers a look-up of 32 entries takes
-    no longer than with gathers from memory.
+    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two products of bytes, sums of two products of
+    16-bit integers and of four products of bytes that are added to a number, funnel shifts, and with how many instructions that select 32
+    halves from registers a look-up of 32 entries takes no longer than with gathers from memory.
     """
 
     cpu: str
@@ -28,8 +28,7 @@ class Host:
     has_half: bool
     has_dot: bool
     has_pair_byte_dot: bool
-    has_byte_dot: bool
-    has_added_pair_dot: bool
+    has_added_dots: bool
     has_funnel_shift: bool
     table_permutations: int
 
@@ -49,7 +48,6 @@ def host() -> Host:
         bits = 512
     else:
         bits = 256 if features.get("avx2") else 128
-    vnni = bool(features.get("avx512vnni") and features.get("avx512vl"))
     name = binding.get_host_cpu_name()
     return Host(
         name,
@@ -59,8 +57,7 @@ def host() -> Host:
         bool(features.get("f16c") or features.get("neon")),
         bool(features.get("sse2")),
         bool(features.get("ssse3")),
-        vnni,
-        vnni,
+        bool(features.get("avx512vnni") and features.get("avx512vl")),
         bool(features.get("avx512vbmi2")),
         0 if bits < 512 else 8 if name.startswith("znver") else 4,
     )

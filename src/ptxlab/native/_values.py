@@ -183,7 +183,7 @@ class Value:
     def add_pair_dot(self, a: Value, b: Value) -> Value:
         """Add `pair_dot` of two values."""
         lanes = lanes_of(self.type)
-        if host().has_added_pair_dot and 32 * lanes <= host().vector_bits:
+        if host().has_added_dots and 32 * lanes <= host().vector_bits:
             return self._call_intrinsic(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", self.type, [self, a, b])
         return self + a.pair_dot(b)
 
@@ -194,7 +194,7 @@ class Value:
         """
         lanes = lanes_of(self.type)
         fits = lanes in _BYTE_DOT and 32 * lanes <= host().vector_bits
-        if fits and host().has_byte_dot:
+        if fits and host().has_added_dots:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
             some = vector("i8", 4 * lanes)
             return self._call_intrinsic(name, self.type, [self, unsigned.cast(some), signed.cast(some)])

@@ -406,5 +406,5 @@ class OperandCheck(Observer):
         """Instructions of warps are not observed."""
         return
 
-    def needs_no_call(self, op: Op) -> bool:
+    def allows_direct_completion(self, op: Op) -> bool:
         return True

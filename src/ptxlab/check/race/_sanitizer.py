@@ -164,7 +164,7 @@ class Sanitizer(Observer):
             return None
         return self._handlers[type(op.effects)](op.effects)
 
-    def needs_no_call(self, op: Op) -> bool:
+    def allows_direct_completion(self, op: Op) -> bool:
         """Compiled code records an event row for each service that it completes, from which the clocks are updated; not under ``spec``."""
         return self._lanes is None
 

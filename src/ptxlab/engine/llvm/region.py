@@ -213,12 +213,12 @@ class Region:
         bits.keep(op, None, mask)
         self.note_writes(op, mask)
         if is_direct(self.program, op):
-            emit_direct(self.caller, self.frame, op, mask, lambda: self.go_behind(node, op))
+            emit_direct(self.caller, self.frame, op, mask, lambda: self.continue_after(node, op))
         self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True
 
-    def go_behind(self, node: Node, op: Op) -> None:
+    def continue_after(self, node: Node, op: Op) -> None:
         """Go on behind a service that is complete, as the machine does: without a look at LIMIT and FUEL."""
         start = self.nodes.behind(node, op.index)
         if start in self.inside:

@@ -17,16 +17,12 @@ from ptxlab.machine.schedule.queues import Queue
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.machine.launch.host_memory import CtaMemory
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.tensor_memory import TensorMemory
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Cluster", "CtaState", "Sm"]
-
-"""The contents of an initialised mbarrier object in shared memory; other contents mean that it was overwritten."""
-
-POISON = 0xFF
-"""The contents of fresh shared memory: a NaN in every floating-point format."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,9 +54,6 @@ class Cluster:
     turns: int = 0
 
 
-_NO_WORDS = np.zeros(0, np.uint64)
-
-
 class _NamedBarriers(dict[int, NamedBarrier]):
     """The barriers that a CTA has used, by number."""
 
@@ -78,8 +71,8 @@ class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
     __slots__ = (
-        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "phases",
-        "rank", "shared", "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
+        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "memory", "named", "phases",
+        "rank", "shared", "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps",
     )  # fmt: skip
 
     def __init__(
@@ -90,7 +83,7 @@ class CtaState:
         ctaid: tuple[int, int, int],
         index: int,
         sm: Sm,
-        shared: NDArray[np.uint8],
+        memory: CtaMemory,
         tensor: TensorMemory,
     ) -> None:
         self.launch = launch
@@ -99,12 +92,9 @@ class CtaState:
         self.ctaid = ctaid
         self.index = index
         self.sm = sm
-        self.shared = shared
-        shared[:] = POISON
-        self.shared_address = address_of(shared)
-        self.tokens = shared.data.cast("Q")
-        self.phases: NDArray[np.uint32] = np.zeros(len(shared) >> 3, np.uint32)
-        """By the place of each mbarrier object `MbarrierState.phase` and one more, for compiled code (`Word.PHASES`)."""
+        self.memory = memory
+        self.shared, self.shared_address = memory.shared, memory.shared_address
+        self.tokens, self.phases = memory.tokens, memory.phases
         self.tensor = tensor
         self.threads = launch.threads
         self.live_threads = launch.threads
@@ -114,7 +104,6 @@ class CtaState:
         self.named = _NamedBarriers(launch)
         self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
-        self.words: NDArray[np.uint64] = _NO_WORDS
 
     @property
     def tensor_address(self) -> int:

@@ -19,6 +19,7 @@ from ptxlab.machine.warp.warp import lanes_of
 from ptxlab.native import callback_address
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import DeviceMemory
     from ptxlab.machine.warp.warp import Warp
@@ -35,10 +36,9 @@ class Contents:
     """What stands where nothing has been written: what is there (``report``), zeros, or random bits (launch option ``undefined``)."""
 
     def __init__(self, launch: Launch) -> None:
-        self._random = np.random.default_rng(launch.options.seed % (1 << 64)) if launch.options.undefined == "random" else None
         self._kept = launch.options.undefined == "report"
-        registers = (launch.program.registers[r] for r in launch.program.unwritten)
-        self._rows = [] if self._kept else [(r.offset, row_bytes(r.bits)) for r in registers if r.offset >= 0]
+        self._random = np.random.default_rng(launch.options.seed % (1 << 64)) if launch.options.undefined == "random" else None
+        self._rows = () if self._kept else launch.facts.of(_unwritten_rows)
 
     def fill(self, memory: NDArray[Any]) -> None:
         """Fill memory that a CTA gets."""
@@ -59,6 +59,12 @@ class Contents:
         """Fill the registers that some path reads before it has written them."""
         for offset, size in self._rows:
             self.fill(frame[offset : offset + size])
+
+
+def _unwritten_rows(program: Program) -> tuple[tuple[int, int], ...]:
+    """Offset and bytes of the registers that some path reads before it has written them."""
+    registers = (program.registers[register] for register in program.unwritten)
+    return tuple((r.offset, row_bytes(r.bits)) for r in registers if r.offset >= 0)
 
 
 class Observations:

@@ -13,21 +13,20 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
-from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
+from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
+from ptxlab.machine.launch.prepared import Prepared, prepared
+from ptxlab.machine.launch.program_facts import facts_of
 from ptxlab.machine.launch.reports import Reports
-from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
-from ptxlab.machine.observe.addition_order import additions_for
+from ptxlab.machine.observe.addition_order import Additions
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
-from ptxlab.machine.warp.pending_registers import early_uses, lends_registers
-from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
+from ptxlab.machine.warp.warp import ALL_LANES, Warp, cta_values, fill_cta_words, fill_launch_words, fill_specials, launch_values
 from ptxlab.machine.workers.processes import run_clusters
 
 if TYPE_CHECKING:
@@ -35,19 +34,18 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
+    from ptxlab.machine.launch.host_memory import CtaMemory
     from ptxlab.machine.warp.frame import Frame
-    from ptxlab.machine.workers.accesses import AccessMaps
-    from ptxlab.machine.workers.worker import Part, Worker
+    from ptxlab.machine.workers.worker import Part
     from ptxlab.ptx import Module
 
 __all__ = ["Launch", "roots_of"]
 
-_PENDING_ROWS = 4096
 _WINDOW = 1 << 32
-_NO_SYMBOLS = np.zeros(1, np.uint64)
+_LIVE, _ALLOCATION_COUNT = int(Word.LIVE), int(Word.ALLOCATION_COUNT)
 
 
-class Launch:
+class Launch(Prepared):
     """The state of one launch; see `ptxlab.isa.Machine`."""
 
     def __init__(
@@ -64,57 +62,34 @@ class Launch:
         scheduler: type[Scheduler] | None = None,
         journal: Journal | None = None,
     ) -> None:
+        facts = facts_of(program, executable)
+        self.__dict__ = vars(prepared(facts, options)).copy()  # one by one the attributes would take three times as long
         self.device = device
         self.module = module
-        self.program = program
         self.options = options
-        self.policy = options.policy
-        self.model = options.model
-        self.facts = facts = facts_of(program, executable)
-        self.early_results = options.policy == "eager" and facts.of(lends_registers) and bool(facts.each_of(early_uses))
+        self.facts = facts
         self.target = device.target or module.target
-        self.deferred = options.policy != "eager"
-        self.pending_capacity = _PENDING_ROWS
-        self.progress = 0
-        self.barrier_arrivals = 0
+        self.ctas_per_sm = device.ctas_per_sm or CTAS_PER_SM
         self.printed: list[str] = []
         self.print = self.printed.append
-        self.registers = options.registers
-        self.threads = options.threads
-        self.warps_per_cta = -(-self.threads // 32)
-        self.cluster_size = options.cluster_size
-        self.shared_bytes = facts.of(shared_bytes, options.shared_bytes)
-        self.ctas_per_sm = device.ctas_per_sm or CTAS_PER_SM
-        self.grid_of_clusters = options.grid_of_clusters
-        self._order = options.order
-        self._next = 0
-        self._begun = False
-        self._clusters = self._stop = len(self._order)
-        self.total_ctas = self._clusters * self.cluster_size
-        self.done_ctas = 0
-        self._told = -1
         self.resident: list[CtaState] = []
         self._sms: list[Sm] = []
         """Those that have had a CTA, and their neighbours."""
-        self.uses_tensor_memory = facts.of(uses_tensor_memory)
-        warps = self.total_ctas * self.warps_per_cta
-        self.budget = options.max_instructions if options.max_instructions is not None else 20_000_000 + 2_000_000 * warps
-
-        self.parameter_bytes = aligned_bytes(max(len(parameters), 1), 64)[: len(parameters)]
-        self.parameter_bytes[:] = np.frombuffer(parameters, np.uint8)
+        self.host_memory = facts.launch_memory(len(parameters))
+        self.host_memory.begin(parameters)
+        self.parameter_bytes = self.host_memory.parameters
         self.journal = journal
         """What is overwritten in device memory is kept there."""
         self.allocations = device.memory.rows
         if journal is not None:
             self.allocations, journal.resized = journal.rows, self._count_allocations
         self._globals = addresses
-        self.symbol_addresses = self._addresses(addresses)
-        self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64) if program.symbols else _NO_SYMBOLS
-        self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
-        self.register_widths, self.specials = facts.register_widths, facts.specials
+        if addresses:
+            self.symbol_addresses = self.symbol_addresses | _by_space(addresses)
+        if program.symbols:
+            self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64)
         self.special_values = launch_values(self) if self.specials else {}
-        self.additions = additions_for(self)
-        self.warps_started = 0
+        self.additions = Additions(self, self.adding) if self.adding else None
         self.before, device.left = device.left, None
         self._contents = Contents(self)
         self._contents.fill_device(device.memory)
@@ -123,35 +98,20 @@ class Launch:
         self.profiler = profiler_for(self) if observe is None and options.profile else None
         self.only_checked = observe is None
         """Whether nothing but the checks and what the options ask for observes the launch."""
-        self.observer = observer_for(self, trace, self.profiler) if observe is None else observe(self)
+        self.observer = observer_for(self, self.providers, trace, self.profiler) if observe is None else observe(self)
         self.observed = self.observer is not None
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
         """By instruction: data that its handler keeps for this launch."""
-        self.handlers, self.together = facts.handlers, facts.together
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
-        self._template = executable.template
+        self._template = executable.template.data
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[Frame] = []
-        self._shared: list[NDArray[np.uint8]] = []
-        self.worker: Worker | None = None
-        """In a worker process: what this is."""
-        self.marks: AccessMaps | None = None
-        """In a worker process: what it has accessed in device memory."""
-        self.clipped = False
-        """Whether an operation writes bytes that it does not declare: a store of a tensor map up to the end of an allocation."""
-        self.workers, self.why_alone = 1, ""
-        """How many processes have run clusters; if only one of several, the reason."""
-
-    def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
-        """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
-        own = self.facts.of(_own_addresses)
-        if not globals_:
-            return own
-        return own | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
+        self._memories: list[CtaMemory] = []
+        fill_launch_words(self)
 
     @cached_property
     def roots(self) -> bytes:
@@ -163,12 +123,19 @@ class Launch:
         """How many rows `allocations` has."""
         return len(self.allocations) if self.journal is None else self.journal.count
 
+    def search(self, allocations: NDArray[np.uint64]) -> None:
+        """Let warps that start from now on search another table of allocations; no journal is kept."""
+        self.allocations, self.journal = allocations, None
+        fill_launch_words(self)
+
     def _count_allocations(self) -> None:
         """Tell all warps how many rows the table of allocations has."""
+        count, at = self.allocation_count, _ALLOCATION_COUNT
+        self.host_memory.cells[at] = count
         for cta in self.resident:
-            cta.words[Word.ALLOCATION_COUNT] = self.allocation_count
+            cta.memory.cells[at] = count
             for warp in cta.warps:
-                warp.words[Word.ALLOCATION_COUNT] = self.allocation_count
+                warp.words[at] = count
 
     # --------------------------------------------------------------------------------------------------- residency
 
@@ -295,12 +262,14 @@ class Launch:
             sm.shared_used += self.shared_bytes
             if sm.tensor is None:
                 sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
-            shared = self._shared.pop() if self._shared else self.facts.shared_memory(self.shared_bytes)
-            cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
-            self._contents.fill(shared)
-            group.table[rank] = cta.shared_address, len(shared)
+            memory = self._memories.pop() if self._memories else self.facts.memory(self.shared_bytes)
+            memory.begin(self.host_memory.cells)
+            cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memory, sm.tensor)
+            self._contents.fill(cta.shared)
+            table[rank, 0], table[rank, 1] = cta.shared_address, len(cta.shared)
+            fill_cta_words(self, cta)
             if self.additions is not None:
-                self.additions.forget(shared)
+                self.additions.forget(cta.shared)
             ctas.append(cta)
         group.ctas = tuple(ctas)
         if self.observer is not None:
@@ -311,12 +280,11 @@ class Launch:
 
     def _start_warps(self, cta: CtaState) -> None:
         table = cta_values(self, cta) if self.specials else {}
-        cta.words = context_words(self, cta)
         for index in range(self.warps_per_cta):
             left = self.threads - 32 * index
             mask = ALL_LANES if left >= 32 else (1 << left) - 1
             frame = self._frames.pop() if self._frames else self.facts.frame()
-            frame.begin(self._template, cta.words)
+            frame.begin(self._template, cta.memory.cells)
             self._contents.fill_registers(frame.data)
             fill_specials(self, table, index, frame.data)
             warp = Warp(self, cta, index, mask, frame)
@@ -330,7 +298,7 @@ class Launch:
         gone = lanes.bit_count()
         cta.live_threads -= gone
         cta.group.live_threads -= gone
-        warp.words[int(Word.LIVE)] = warp.live
+        warp.words[_LIVE] = warp.live
         for _, barrier in sorted(cta.named.items()) if cta.named else ():
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()
@@ -361,7 +329,9 @@ class Launch:
                 sm.threads_used -= self.warps_per_cta * 32
                 sm.shared_used -= self.shared_bytes
                 other.tensor.release(other)
-                self._shared.append(other.shared)
+                self._memories.append(other.memory)
+            if self.observer is None:
+                cta.group.ctas = ()  # nothing refers to them: they would stay until Python looks for cycles
         self.tell_progress(self.done_ctas)
 
     def tell_progress(self, ended: int) -> None:
@@ -443,7 +413,8 @@ class Launch:
     def forget(self) -> None:
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
         self.facts.frames.extend(self._frames)
-        self.facts.shared.extend(self._shared)
+        self.facts.memories.extend(self._memories)
+        self.facts.launch_memories.append(self.host_memory)
         for each in (self.observations, self):
             vars(each).clear()
 
@@ -454,11 +425,9 @@ class Launch:
             self.additions.report()
 
 
-def _own_addresses(program: Program) -> dict[tuple[str, str], int]:
-    """The addresses of the variables and parameters that belong to a CTA or a thread, in their state spaces."""
-    found = {("shared", name): 0 for name in program.shared.variables}
-    found |= {("param", parameter.name): 0 for parameter in program.parameters}
-    return found | {("local", name): 0 for name in program.local_variables}
+def _by_space(variables: dict[str, int]) -> dict[tuple[str, str], int]:
+    """The addresses of a module's variables, in their state spaces."""
+    return {(space, name): address for name, address in variables.items() for space in ("global", "const")}
 
 
 def roots_of(parameters: bytes, globals_: dict[str, int]) -> bytes:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
-
-import numpy as np
-from numpy.typing import NDArray
+from weakref import WeakKeyDictionary, ref
 
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.context import Wait
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
-from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.machine.launch.host_memory import CtaMemory, LaunchMemory
 from ptxlab.machine.warp.frame import Frame
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
+    from ptxlab.machine.launch.configuration import LaunchConfiguration
+    from ptxlab.machine.launch.prepared import Prepared
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = [
@@ -36,9 +35,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-_MOST_FRAMES, _MOST_SHARED = 8, 4
-"""Launches keep the frames of so many warps, and the shared memory of so many CTAs, for the next launch."""
-_SHARED_ALIGNMENT = 1024
+_MOST_FRAMES, _MOST_CTAS, _MOST_LAUNCHES = 8, 4, 2
+"""So many frames of warps, and what so many CTAs and launches have in host memory, is kept for the next launch."""
 
 
 class ProgramFacts:
@@ -50,7 +48,8 @@ class ProgramFacts:
     specials : name, frame offset and bits of the special registers in the frame
     handlers : by instruction, the function of a service
     together : by instruction, whether it is a service that all lanes execute together
-    frames, shared : of warps and CTAs that have ended, for the next launch
+    frames, memories, launch_memories : of warps, CTAs and launches that have ended, for the next launch
+    prepared : what launches with the last options begin with (`ptxlab.machine.launch.prepared`)
     tracked : whether the program follows undefined bits
     executed : whether a launch of the program has run to its end
     """
@@ -65,7 +64,9 @@ class ProgramFacts:
         self.handlers = [self._handler(op) for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.frames: deque[Frame] = deque(maxlen=_MOST_FRAMES)
-        self.shared: deque[NDArray[np.uint8]] = deque(maxlen=_MOST_SHARED)
+        self.memories: deque[CtaMemory] = deque(maxlen=_MOST_CTAS)
+        self.launch_memories: deque[LaunchMemory] = deque(maxlen=_MOST_LAUNCHES)
+        self.prepared: tuple[ref[LaunchConfiguration], Prepared] | None = None
         self._found: dict[Hashable, Any] = {}
         self.tracked = program.tracked
         self.executed = False
@@ -77,13 +78,21 @@ class ProgramFacts:
         except IndexError:
             return Frame(self.program.frame_bytes)
 
-    def shared_memory(self, size: int) -> NDArray[np.uint8]:
-        """Shared memory for a CTA, with anything in it."""
+    def launch_memory(self, size: int) -> LaunchMemory:
+        """What a launch with so many bytes of parameters has in host memory."""
         try:
-            found = self.shared.pop()
+            found = self.launch_memories.pop()
         except IndexError:
-            return aligned_bytes(size, _SHARED_ALIGNMENT)
-        return found if len(found) == size else aligned_bytes(size, _SHARED_ALIGNMENT)
+            return LaunchMemory(self.program, size)
+        return found if len(found.parameters) == size else LaunchMemory(self.program, size)
+
+    def memory(self, size: int) -> CtaMemory:
+        """What a CTA with so many bytes of shared memory has in host memory."""
+        try:
+            found = self.memories.pop()
+        except IndexError:
+            return CtaMemory(size)
+        return found if len(found.shared) == size else CtaMemory(size)
 
     def of(self, find: Callable[..., T], *given: Hashable) -> T:
         """``find(program, *given)``, which depends on nothing else."""

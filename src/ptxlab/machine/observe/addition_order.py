@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Additions", "additions_for"]
+__all__ = ["Additions", "additions"]
 
 U8 = NDArray[np.uint8]
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2"})
@@ -37,20 +37,15 @@ def _adds(program: Program, op: Op) -> bool:
     return isinstance(op.effects, Asynchronous) and op.effects.adds_floats
 
 
-def _additions(program: Program) -> list[Op]:
-    return [op for op in program.ops if _adds(program, op)]
-
-
-def additions_for(launch: Launch) -> Additions | None:
-    """The notes of a launch, if it is to be checked and adds floats at all."""
-    found = launch.facts.of(_additions)
-    return Additions(launch, found) if found and "memory" in launch.options.checks else None
+def additions(program: Program) -> tuple[Op, ...]:
+    """The instructions that add floats to memory."""
+    return tuple(op for op in program.ops if _adds(program, op))
 
 
 class Additions:
     """The table of a launch, and the findings at its end."""
 
-    def __init__(self, launch: Launch, ops: list[Op]) -> None:
+    def __init__(self, launch: Launch, ops: tuple[Op, ...]) -> None:
         self._launch = launch
         self._ops = ops
         self.table: NDArray[np.uint64] = np.zeros((SLOTS + len(launch.program.ops), ROW_BYTES // 8), np.uint64)

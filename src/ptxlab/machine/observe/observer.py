@@ -31,6 +31,7 @@ __all__ = [
     "Profiling",
     "Tracing",
     "Uses",
+    "concerned",
     "observer_for",
     "overridden_hook",
     "profiler_for",
@@ -75,7 +76,7 @@ class Observer:
     def drain(self, warp: Warp) -> None:
         """Compiled code has returned; the observer reads the rows that it recorded."""
 
-    def needs_no_call(self, op: Op) -> bool:
+    def allows_direct_completion(self, op: Op) -> bool:
         """Whether compiled code may complete this service instruction itself: its row tells the observer all, if it needs anything."""
         return False
 
@@ -146,7 +147,7 @@ class Observer:
         return ()
 
 
-_ANSWERS = frozenset(("advice", "finished", "needs_no_call", "open_findings", "retire_hook", "unsettled", "uses"))
+_ANSWERS = frozenset(("advice", "finished", "allows_direct_completion", "open_findings", "retire_hook", "unsettled", "uses"))
 """What an observer is asked, which is no event."""
 
 
@@ -165,8 +166,8 @@ class _Together(Observer):
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
         return hooks[0] if len(hooks) == 1 else _each(hooks) if hooks else None
 
-    def needs_no_call(self, op: Op) -> bool:
-        return all(observer.needs_no_call(op) for observer in self._observers)
+    def allows_direct_completion(self, op: Op) -> bool:
+        return all(observer.allows_direct_completion(op) for observer in self._observers)
 
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")
@@ -238,15 +239,15 @@ def warm_observers() -> None:
         provider().warm()
 
 
-def _concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]:
+def concerned(program: Program, checks: frozenset[str]) -> tuple[Provider, ...]:
     """What observes launches of a program with these checks."""
     asked = (provider() for name, provider in PROVIDERS.items() if name in checks)
     return tuple(provider for provider in asked if provider.concerns(program))
 
 
-def observer_for(launch: Launch, trace: Tracing | None, profiler: Profiling | None) -> Observer | None:
+def observer_for(launch: Launch, providers: Iterable[Provider], trace: Tracing | None, profiler: Profiling | None) -> Observer | None:
     """The observer that the checks of a launch, its trace and its profile need, if any."""
-    found: list[Observer] = [provider.observe(launch) for provider in launch.facts.of(_concerned, launch.options.checks)]
+    found: list[Observer] = [provider.observe(launch) for provider in providers]
     if trace is not None:
         found.append(trace.observe(launch))
     if profiler is not None:

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.direct_services import direct_services
 from ptxlab.isa.context import Misuse
@@ -21,7 +19,6 @@ from ptxlab.machine.schedule.deadlock import Watch
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
-from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -57,11 +54,11 @@ class Scheduler(Waits):
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self.rounds = 0
-        counts = np.zeros(max(len(ops), 1), np.int64)
-        self.services = counts.data[: len(ops)]
+        self.services = launch.host_memory.counts
         """The executions of services by instruction."""
         direct = launch.facts.of(direct_services)
-        self.counted_at = address_of(counts) if observer is None or all(map(observer.needs_no_call, direct)) else 0
+        completes = observer is None or all(map(observer.allows_direct_completion, direct))
+        self.counted_at = launch.host_memory.counts_address if completes else 0
         """Where compiled code counts the services that it completes itself (`Word.SERVICES`); 0 if it completes none."""
         self._run_state = (
             launch,

@@ -40,8 +40,8 @@ class Frame:
         self.words = self.context.words.data.cast("B").cast("q")
         self.address = address_of(data)
 
-    def begin(self, template: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
+    def begin(self, template: memoryview, words: memoryview) -> None:
         """Let a warp begin: with the registers of a template, and the words that it shares with its CTA."""
-        self.data[:] = template
-        self.context.words[:] = words
+        self.views[0][:] = template
+        self.words[:] = words
         self.words[_FRAME] = self.address

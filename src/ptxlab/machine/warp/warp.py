@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import WORDS, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
@@ -32,8 +32,9 @@ __all__ = [
     "WAIT",
     "ConvergedLanes",
     "Warp",
-    "context_words",
     "cta_values",
+    "fill_cta_words",
+    "fill_launch_words",
     "fill_specials",
     "lanes_of",
     "launch_values",
@@ -50,27 +51,33 @@ _NO_ROWS = np.zeros((0, 3), np.uint64)
 _NO_BYTES = np.zeros(0, np.uint8)
 
 
-def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
-    """The context's words that are the same in all warps of a CTA."""
-    made = np.zeros(WORDS, np.uint64)
-    words = made.data.cast("B").cast("q")
-    words[_AT.SHARED] = cta.shared_address
-    words[_AT.SHARED_SIZE] = len(cta.shared)
-    words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
-    words[_AT.CLUSTER] = address_of(cta.group.table)
-    words[_AT.CLUSTER_SIZE] = len(cta.group.table)
-    words[_AT.PARAM] = address_of(launch.parameter_bytes)
-    words[_AT.PARAM_SIZE] = len(launch.parameter_bytes)
+def fill_launch_words(launch: Launch) -> None:
+    """Set the context's words that are the same in all warps of a launch."""
+    memory = launch.host_memory
+    words = memory.cells
+    words[_AT.CLUSTER_SIZE] = launch.cluster_size
+    words[_AT.PARAM] = memory.parameters_address
+    words[_AT.PARAM_SIZE] = len(memory.parameters)
     words[_AT.ALLOCATIONS] = address_of(launch.allocations)
     words[_AT.ALLOCATION_COUNT] = launch.allocation_count
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[_AT.SERVICES] = launch.scheduler.counted_at
-    words[_AT.PHASES] = address_of(cta.phases)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
+    words[_AT.OWN_LANES] = launch.model == "spec"
+    words[_AT.OBSERVE] = launch.observations.address
+
+
+def fill_cta_words(launch: Launch, cta: CtaState) -> None:
+    """Set the context's words that are the same in all warps of a CTA."""
+    words = cta.memory.cells
+    words[_AT.SHARED] = cta.shared_address
+    words[_AT.SHARED_SIZE] = len(cta.shared)
+    words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
+    words[_AT.CLUSTER] = address_of(cta.group.table)
+    words[_AT.PHASES] = cta.memory.phases_address
     if launch.uses_tensor_memory:
         words[_AT.TENSOR] = cta.tensor_address
         words[_AT.TENSOR_OWNED] = address_of(cta.tensor.owned(cta))
-    return made
 
 
 @dataclass(slots=True, eq=False)
@@ -151,9 +158,7 @@ class Warp(Registers):
     def _fill_context(self) -> None:
         words, launch = self.words, self.launch
         words[_AT.QUADRANT] = self.warp_id % 4
-        words[_AT.OWN_LANES] = launch.model == "spec"
         words[_AT.LIVE] = self.live
-        words[_AT.OBSERVE] = launch.observations.address
         if launch.additions is not None:
             launch.warps_started += 1
             words[_AT.ADDITIONS] = address_of(launch.additions.table)

@@ -68,7 +68,7 @@ def sources_change(launch: Launch) -> bool:
     Addresses are followed back to the kernel's parameters, whose values name allocations. What comes from memory may be any address.
     """
     copied = launch.facts.of(_copied)
-    if not copied or launch.facts.of(_meets_other_grids) or any(map(_stores, launch.program.ops)):
+    if not copied or launch.facts.of(_meets_other_grids) or launch.facts.of(_stores_by_service):
         return bool(copied)
     read, overwritten = allocations(launch, copied), _allocations(launch, launch.facts.of(_written))
     return read is None or overwritten is None or bool(read & overwritten)
@@ -118,6 +118,10 @@ def _written(program: Program) -> _Places:
 def _stores(op: Op) -> bool:
     """Whether a service writes global memory."""
     return op.row.kind == "service" and isinstance(op.effects, Access | Asynchronous) and Space.GLOBAL in op.effects.writes
+
+
+def _stores_by_service(program: Program) -> bool:
+    return any(map(_stores, program.ops))
 
 
 def _copies_tensor(op: Op) -> bool:

@@ -1,0 +1,91 @@
+"""What launches and CTAs have in host memory, which the next ones of the program use again."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import WORDS
+from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
+
+__all__ = ["CtaMemory", "LaunchMemory"]
+
+_SHARED_ALIGNMENT, _PARAMETER_ALIGNMENT = 1024, 64
+_POISON = b"\xff"
+"""The contents of fresh shared memory: a NaN in every floating-point format."""
+
+
+def _cells(words: NDArray[np.uint64]) -> memoryview:
+    """Words of a context as signed numbers."""
+    return words.data.cast("B").cast("q")
+
+
+class LaunchMemory:
+    """The parameters of a launch, and what compiled code is told of it.
+
+    Attributes
+    ----------
+    parameters : uint8[bytes]
+    counts : int64, one for each instruction: the executions of services
+    cells : the context's words that are the same in all warps, as signed numbers
+    parameters_address, counts_address : host addresses
+    """
+
+    __slots__ = ("_counts", "_parameters", "_words", "cells", "counts", "counts_address", "parameters", "parameters_address")
+
+    def __init__(self, program: Program, size: int) -> None:
+        self.parameters = aligned_bytes(max(size, 1), _PARAMETER_ALIGNMENT)[:size]
+        self._parameters = self.parameters.data
+        self._counts: NDArray[np.int64] = np.zeros(max(len(program.ops), 1), np.int64)
+        self.counts = self._counts.data[: len(program.ops)]
+        self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
+        self.cells = _cells(self._words)
+        self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
+
+    def begin(self, parameters: bytes) -> None:
+        """Let a launch begin: with these parameters, and nothing counted."""
+        self._parameters[:] = parameters
+        self._counts.fill(0)
+
+
+class CtaMemory:
+    """The shared memory of a CTA, and what compiled code is told of the CTA.
+
+    Attributes
+    ----------
+    shared : uint8[bytes], the shared memory
+    tokens : the same as 64-bit words
+    phases : by the place of each mbarrier object `MbarrierState.phase` and one more (`Word.PHASES`)
+    cells : the context's words that are the same in all warps of the CTA, as signed numbers
+    shared_address, phases_address : host addresses
+    """
+
+    __slots__ = ("_all", "_fresh", "_words", "cells", "phases", "phases_address", "shared", "shared_address", "tokens")
+
+    def __init__(self, size: int) -> None:
+        whole = aligned_bytes(size + size // 2, _SHARED_ALIGNMENT)
+        self._all, self._fresh = whole.data, _fresh(size)
+        self.shared = whole[:size]
+        self.tokens = self.shared.data.cast("Q")
+        self.phases: NDArray[np.uint32] = whole[size:].view(np.uint32)
+        self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
+        self.cells = _cells(self._words)
+        self.shared_address, self.phases_address = address_of(self.shared), address_of(self.phases)
+
+    def begin(self, cells: memoryview) -> None:
+        """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
+        self._all[:] = self._fresh
+        self.cells[:] = cells
+
+
+@lru_cache(maxsize=8)
+def _fresh(size: int) -> bytes:
+    """Fresh shared memory, and phases of which none has begun."""
+    return _POISON * size + bytes(size // 2)

@@ -69,6 +69,11 @@ def test_paths(name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> No
     assert codes == ({"X108"} if not read else set() if WAIT in body else {"X109"})
 
 
+def test_reading_does_not_count_in_the_model_spec() -> None:
+    for name in ("on one path", "on the path that is executed"):
+        assert found(CASES[name][0], "spec", check="race") == [("X108", "error")]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_code_notes_only_ends_behind_which_others_have_not_read(name: str) -> None:
     text = KERNEL.replace("BODY", CASES[name][0]).replace("LANES", "21").replace("FENCE", "").replace("AFTER", "")

@@ -12,7 +12,7 @@ import pytest
 import ptxlab
 from ptxlab.machine.launch.contributions import InputElement
 from ptxlab.view import draw_provenance
-from tests.check.operands import box_kernels
+from tests.check.operands import box_kernels, word_kernels
 from tests.end_to_end.triton.case_helpers import kernel as real_kernel
 from tests.end_to_end.triton.cases import CASES
 from tests.end_to_end.triton_sm90.cases import CASES as SM90
@@ -112,6 +112,16 @@ def test_an_element_without_products() -> None:
     found = result.provenance(out, 3, inputs=True)
     assert (found.contributions, found.several) == ((), False)
     assert str(found) == str(result.provenance(out, 3))
+
+
+def test_the_load_from_tensor_memory_before_paths_that_join() -> None:
+    """Compiled code also notes the end of the block that reads a register of it (`Program.noted_ends`)."""
+    paths = "setp.eq.u32 %p7, %r1, 1000;\n    @%p7 bra NEXT;\n    mul.f32 %f0, %f0, 0f3F800000;\nNEXT:"
+    text = word_kernels.TEXT.replace("ld.param.u64 %rd4, [c];", f"ld.param.u64 %rd4, [c];\n    {paths}")
+    a, c = np.random.default_rng(5).integers(-4, 5, (128, 128)).astype(np.float16), np.zeros((128, 64), np.float32)
+    found = ptxlab.loads(text).kernel().launch(block=128, args=[a, c], keep_inputs=True).provenance(c, (3, 5), inputs=True)
+    assert found.loaded is not None
+    assert found.loaded.opcode == "tcgen05.ld.sync.aligned.32x32b.x64.b32"
 
 
 KERNELS = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from itertools import count
+from threading import Barrier, Thread
 
 import pytest
 
 from ptxlab.native import collection
-from ptxlab.native.collection import collection_paused
+from ptxlab.native.collection import collection_paused, collection_seldom
 
 
 class Made:
@@ -77,3 +78,41 @@ def test_a_pause_within_a_pause_ends_with_the_outer_one() -> None:
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_thresholds_return_when_the_last_thread_is_done() -> None:
+    """Stretches of two threads overlap; the one that began first ends first."""
+    before, both, first_ended = gc.get_threshold(), Barrier(2), Barrier(2)
+    seen = []
+
+    def second() -> None:
+        with collection_seldom():
+            both.wait()
+            first_ended.wait()
+            seen.append(gc.get_threshold())
+
+    thread = Thread(target=second)
+    with collection_seldom():
+        thread.start()
+        both.wait()
+        within = gc.get_threshold()
+    first_ended.wait()
+    thread.join()
+    assert within != before
+    assert seen == [within]
+    assert gc.get_threshold() == before
+
+
+def test_thresholds_return_after_an_error() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyboardInterrupt), collection_seldom():
+        raise KeyboardInterrupt
+    assert gc.get_threshold() == before
+
+
+def test_cycles_of_a_long_stretch_are_collected() -> None:
+    with collection_seldom():
+        for _ in range(100_000):
+            made = Made()
+            made.self = made  # type: ignore[attr-defined]
+        assert sum(type(each) is Made for each in gc.get_objects()) < 50_000

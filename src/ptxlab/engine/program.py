@@ -345,6 +345,8 @@ class Program:
     """Where an observer of operands wants to know what stores write (`ptxlab.engine.context.Word.COPIED`)."""
     recorded: bool = False
     """Whether compiled code notes accesses and fences for observers."""
+    noted_ends: frozenset[int] = frozenset()
+    """Of recorded programs: the last ops of the blocks whose ends are noted, too (`recording`)."""
     counted: bool = False
     """Whether compiled code counts executions, and what accesses of shared and global memory cost (`ptxlab.engine.support.counters`)."""
     stepped: bool = False
@@ -380,9 +382,10 @@ class Program:
         """The same program, which does not note from where values have been loaded."""
         return replace(self, loaded=LoadedValues(), digest=self.digest and self.digest + " unfollowed")
 
-    def recording(self) -> Program:
-        """The same program, recorded."""
-        return replace(self, recorded=True, digest=self.digest and self.digest + " recorded")
+    def recording(self, noted_ends: frozenset[int] = frozenset()) -> Program:
+        """The same program, recorded; ``noted_ends`` are the last ops of blocks: it is noted when lanes come to the ends of these."""
+        more = " recorded" + f" {sorted(noted_ends)}" * bool(noted_ends)
+        return replace(self, recorded=True, noted_ends=noted_ends, digest=self.digest and self.digest + more)
 
     def counting(self) -> Program:
         """The same program, counted."""

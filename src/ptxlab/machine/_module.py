@@ -17,6 +17,7 @@ from ptxlab.machine.launch.configuration import LaunchConfiguration, Outside
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.launch.result import Result
 from ptxlab.machine.observe.observer import Tracing, warm_observers
+from ptxlab.machine.warp.consumption import noted_ends
 from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Kernel:
             if found is None:
                 program = program if tracked else program.untracked()
                 program = program if followed else program.unfollowed()
-                program = program.recording() if recorded else program
+                program = program.recording(noted_ends(program)) if recorded else program
                 program = program.counting() if counted else program
                 with collection_paused():
                     found = self._variants[key] = program, Executable(program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any
 
@@ -57,13 +58,13 @@ def of_two_arrays() -> str:
     )
 
 
-_HALVES = (5, 0, 3, 6, 1, 7, 4, 2)
+HALVES = (5, 0, 3, 6, 1, 7, 4, 2)
 """The k of eight 16-bit elements."""
 
 
-def of_halves(pitch: int = ROWS) -> str:
-    """Words of two 16-bit elements from different rows of the array; ``pitch`` is in bytes."""
-    loads = [f"ld.global.u16 %h{i}, [%rd1+{pitch * k}];" for i, k in enumerate(_HALVES)]
+def of_halves(pitch: int = ROWS, order: Iterable[int] = HALVES) -> str:
+    """Words of two 16-bit elements from different rows of the array, with eight k in an order; ``pitch`` is in bytes."""
+    loads = [f"ld.global.u16 %h{i}, [%rd1+{pitch * k}];" for i, k in enumerate(order)]
     packs = [f"mov.b32 %r{20 + i}, {{%h{2 * i}, %h{2 * i + 1}}};" for i in range(4)]
     text = word_kernels.LOADED_TEXT.replace(_LOAD, "\n    ".join([*loads, *packs]))
     return (

@@ -6,31 +6,32 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ptxlab.check.operands.words.check import _Known, _Repeated
+from ptxlab.check.operands.words.check import Words
+from ptxlab.check.operands.words.repeated import Known, Repeated
 from ptxlab.engine.word_sources import NO_SOURCE
-from ptxlab.native import address_of
 
 PITCH, A, B = 256, 0x1000, 0x9000
 """Two chunks of each of four rows: those of A stand in words 0 to 31 of shared memory, those of B in words 40 to 71."""
-RELATIVE = np.array([row * PITCH + 16 * chunk for row in range(4) for chunk in range(2)], np.int64)
-A_PLACES, B_PLACES = np.arange(0, 32, 4), np.arange(40, 72, 4)
+RELATIVE = np.array([row * PITCH + 4 * word for row in range(4) for word in range(8)], np.int64)
+A_PLACES, B_PLACES = np.arange(32), np.arange(40, 72)
 
 
 def addresses(a: int = A, b: int = B) -> NDArray[np.int64]:
     """Where the words of shared memory come from."""
     found = np.zeros(80, np.int64)
     for places, base in ((A_PLACES, a), (B_PLACES, b)):
-        for word in range(4):
-            found[places + word] = base + RELATIVE + 4 * word
+        found[places] = base + RELATIVE
     return found
 
 
-def repeated(*places: NDArray[np.intp]) -> _Repeated:
-    return _Repeated((), [_Known(PITCH, 4, each, RELATIVE.tobytes()) for each in places])
+def repeated(*places: NDArray[np.intp]) -> Repeated:
+    return Repeated((), [Known(PITCH, 4, each, A + RELATIVE) for each in places])
 
 
-def bases(instruction: _Repeated, found: NDArray[np.int64]) -> tuple[int, ...] | None:
-    return instruction.bases(found.data, address_of(found))
+def bases(instruction: Repeated, found: NDArray[np.int64]) -> tuple[int, ...] | None:
+    (words,) = Words.of_cluster(1, 4 * len(found))
+    words.addresses[:] = found
+    return instruction.bases(words)
 
 
 @pytest.mark.parametrize(("a", "b"), [(A, B), (A + 64, B + 64), (B, A), (A, A), (A + 64, B)])
@@ -44,7 +45,7 @@ def test_one_operand() -> None:
 
 @pytest.mark.parametrize("value", [0, NO_SOURCE, A + 16, A + 7 * PITCH])
 @pytest.mark.parametrize("place", [*A_PLACES.tolist(), *B_PLACES.tolist()])
-def test_each_chunk_is_compared(place: int, value: int) -> None:
+def test_each_word_is_compared(place: int, value: int) -> None:
     """0: not known; `NO_SOURCE`: a zero; the others are elements of the same array."""
     found, instruction = addresses(), repeated(A_PLACES, B_PLACES)
     if found[place] == value:

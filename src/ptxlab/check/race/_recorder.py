@@ -131,7 +131,9 @@ class AccessRecorder:
 
 
 def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
-    """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, word].
+    """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads, and for ends of blocks.
+
+    The result is uint64[2 * ops, word].
 
     ``sources``: whether to watch what cp.async reads.
     """
@@ -154,6 +156,7 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
             table[op.index, OpWord.HOW] = COMMIT
         elif is_direct(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
+    table[[len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = _PYTHON
     return table
 
 

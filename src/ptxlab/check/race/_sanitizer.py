@@ -253,9 +253,12 @@ class Sanitizer(Observer):
             copies.forget_groups(agent.execution[copies.number])
 
     def _row(self, warp: Warp, clocks: Clocks, agent: Agent, at: int) -> None:
-        """A recorded row that moves clocks, or accesses tensor memory."""
+        """A recorded row that moves clocks, or accesses tensor memory, or tells which path is executed."""
         head = self._heads[at * ROW_WORDS]
         index = head & 0xFFFFFFFF
+        if index >= len(self._ops):
+            self._tensor_memory.left(warp, agent, index - len(self._ops), head >> 32)
+            return
         native = self._natives.get(index)
         op = self._ops[index]
         if native is None:

@@ -10,13 +10,14 @@ import numpy as np
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
-from ptxlab.check.race.program.value_flow import Consumption
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges
+from ptxlab.engine.context import Word
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Op
+from ptxlab.machine.warp.consumption import Consumption
 from ptxlab.native import BoundedCache, address_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class TensorMemoryAccesses:
 
     def __init__(self, recorder: AccessRecorder) -> None:
         self._recorder = recorder
-        self._consumption = Consumption(recorder.launch.program)
+        self._consumption = recorder.launch.facts.of(Consumption)
         self._transfers_occur = any(isinstance(op.effects, TensorTransfer | TensorWait) for op in recorder.launch.program.ops)
         self._watched: dict[int, Object] = {}
         """By the tensor memory of an SM."""
@@ -95,8 +96,8 @@ class TensorMemoryAccesses:
             if words[HELD] or words[LOADS]:
                 self.consume(clocks, agent, op.index)
         else:
-            _hold(agent)
-            agent.loads.append((op.index, slot.clock))
+            self._hold(agent).append((op.index, slot.clock))
+            agent.read &= ~self._consumption.loads[op.index]
             words[HELD] = len(agent.loads)
         self._recorder.record(clocks, agent, slot, kind, op, accesses)
         self.recorded(agent, write)
@@ -112,14 +113,30 @@ class TensorMemoryAccesses:
 
         There are none if the words `HELD` and `LOADS` of ``agent.transfers`` are 0.
         """
-        loads = _hold(agent)
+        loads = self._hold(agent)
         done = 0
-        while done < len(loads) and self._consumption.consumed(loads[done][0], index):
+        while done < len(loads) and self._consumption.consumed(loads[done][0], index, agent.read):
             done += 1
         if done:
             clocks.advance(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
             del loads[:done]
             agent.transfers[HELD] = len(loads)
+
+    def left(self, warp: Warp, agent: Agent, end: int, lanes: int) -> None:
+        """Some lanes are at the end of a block whose last op is ``end``: what has been read there is known, if all lanes go this way."""
+        words = agent.transfers
+        if (words[HELD] or words[LOADS]) and not warp.live & ~warp.words[int(Word.EXITED)] & ~lanes:
+            self._hold(agent)
+            agent.read |= self._consumption.read_at_ends[end]
+
+    def _hold(self, agent: Agent) -> list[tuple[int, int]]:
+        """The loads whose registers may not have been read, with those that compiled code held."""
+        words, loads = agent.transfers, agent.loads
+        for at in range(LOADS + 1, LOADS + 1 + 2 * words[LOADS], 2):
+            loads.append((words[at], words[at + 1]))
+            agent.read &= ~self._consumption.loads[words[at]]
+        words[LOADS], words[HELD] = 0, len(loads)
+        return loads
 
     # ---------------------------------------------------------------------------------------------------------- allocations
 
@@ -178,12 +195,3 @@ def wait_for_transfers(effect: TensorWait, clocks: Clocks, agent: Agent) -> None
     if not effect.write:
         agent.loads.clear()
         words[LOADS] = words[HELD] = 0
-
-
-def _hold(agent: Agent) -> list[tuple[int, int]]:
-    """The loads whose registers may not have been read, with those that compiled code held."""
-    words, loads = agent.transfers, agent.loads
-    for at in range(LOADS + 1, LOADS + 1 + 2 * words[LOADS], 2):
-        loads.append((words[at], words[at + 1]))
-    words[LOADS], words[HELD] = 0, len(loads)
-    return loads

@@ -157,6 +157,13 @@ class Caller:
             code, index = self.code, self.number(op.index)
             self.helper("record", "void", self.context, mask, index, number or code.const("i64", 0), hosts or code.const("ptr", 0))
 
+    def note_end(self, op: Op) -> None:
+        """Note that lanes are at the end of a block, of which this is the last op, if a recorded program is to."""
+        if op.index in self.program.noted_ends:
+            code, mask = self.code, self.context.load("i32", 2 * Word.MASK)
+            number = self.number(op.index + len(self.program.ops))
+            self.helper("record", "void", self.context, mask, number, code.const("i64", 0), code.const("ptr", 0))
+
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
         size = native.size
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, native.write, op, self.hosts))

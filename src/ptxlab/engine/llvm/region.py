@@ -141,12 +141,15 @@ class Region:
             if run:
                 emit_segment(code, program, self.width, self.context, self.frame, run, live[run[-1].index])
                 run = []
+            if op.row.kind != "native":
+                self.caller.note_end(op)
             ended = self.boundary(node, op)
             if program.counted and meets and op is begins:
                 count_executions(self.context, node.start)  # the lanes that have not converged come here again
         if run:
             emit_segment(code, program, self.width, self.context, self.frame, run, live[run[-1].index])
         if not ended:
+            self.caller.note_end(program.ops[node.stop - 1])
             code.jump(self.continue_at(node))
 
     def live_behind(self, node: Node) -> dict[int, set[int]]:

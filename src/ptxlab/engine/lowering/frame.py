@@ -217,6 +217,7 @@ def mirrored(program: Program, observed_loads: frozenset[int]) -> Program:
         observed_loads=observed_loads,
         mirrored=True,
         recorded=False,
+        noted_ends=frozenset(),
         digest="",
     )
 

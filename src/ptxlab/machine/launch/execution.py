@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.observe.observer import tracing
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.workers.processes import shared_with_processes
+from ptxlab.native.collection import collection_seldom
 
 if TYPE_CHECKING:
     from ptxlab.machine._device import Device
@@ -103,7 +105,8 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Calla
     completed = False
     launch.observations.followed = second is not None and launch.options.tracked
     try:
-        launch.run()
+        with collection_seldom() if launch.observed else nullcontext():
+            launch.run()
         completed = True
     except LaunchEnded:
         pass

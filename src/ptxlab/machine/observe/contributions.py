@@ -350,10 +350,10 @@ class _LoadWatch(Watch):
         cta: CtaState = warp.cta
         if self.found is None and self._products > self.after and cta.ctaid == self.place.cta.ctaid:
             for row in self.rows(warp.words[Word.EVENT_COUNT]):
-                op = self.launch.program.ops[int(row[0]) & 0xFFFF_FFFF]
-                native = self.launch.program.natives.get(op.index)
+                index = int(row[0]) & 0xFFFF_FFFF
+                native = self.launch.program.natives.get(index)
                 if isinstance(native, TensorAccess) and not native.write and self.found is None:
-                    self._look(warp, op.index, native, int(row[1]))
+                    self._look(warp, index, native, int(row[1]))
         Watch.drain(self, warp)
 
     def _look(self, warp: Warp, index: int, native: TensorAccess, address: int) -> None:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from ptxlab.check.operands.elements._images import Addresses, element_addresses
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
-from ptxlab.check.operands.words.check import differs_function
 from ptxlab.check.operands.words.joined import are_joined, elements_of_bytes, elements_together
+from ptxlab.check.operands.words.repeated import Differences
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
-from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
@@ -173,26 +172,20 @@ def _narrow(element: str, container: int) -> int:
 class _Repeated:
     """What is noted of matrices in memory: one comparison of each tells whether another execution takes them, moved in global memory."""
 
-    __slots__ = ("_differs", "_keep", "_starts", "_where", "judged")
+    __slots__ = ("_differences", "judged")
 
     def __init__(self, judged: Any, parts: Sequence[tuple[NDArray[np.intp], NDArray[np.int64]]]) -> None:
         self.judged = judged
-        self._keep, self._where, self._starts = [], [], []
-        for places, found in parts:
-            at, more, end = places.astype(np.int64), found - found[0], np.array([len(places)], np.int64)
-            where = np.array([*map(address_of, (at, more, end)), 1], np.int64)
-            self._keep.append((at, more, end, where))
-            self._where.append(address_of(where))
-            self._starts.append(int(at[0]))
-        self._differs = differs_function()
+        self._differences = [Differences([part]) for part in parts]
 
     def bases(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[int, ...] | None:
         """Where the matrices begin; None if they are not moved as wholes."""
-        for part, where in zip(memory, self._where, strict=True):
-            if self._differs(part.address, where):
+        found = []
+        for part, differences in zip(memory, self._differences, strict=True):
+            if differences.found(part.address):
                 return None
-        bases = tuple([part.sources.item(start) for part, start in zip(memory, self._starts, strict=True)])
-        return bases if min(bases) > NO_SOURCE + _MOST_ADDED else None
+            found.append(part.sources.item(differences.starts[0]))
+        return tuple(found) if min(found) > NO_SOURCE + _MOST_ADDED else None
 
 
 class Sources:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab import native
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
-    WordImage,
     image_of_words,
-    in_chunk,
     judged,
     sources_of,
     stands_as_copied,
@@ -26,6 +22,7 @@ from ptxlab.check.operands.words.images import (
     words_in_chunks,
 )
 from ptxlab.check.operands.words.joined import are_joined
+from ptxlab.check.operands.words.repeated import Known, Repeated
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.listed_words import ListedWords
     from ptxlab.isa.context import AsyncOperation
 
-__all__ = ["WordCheck", "Words", "differs_function"]
+__all__ = ["WordCheck", "Words"]
 
 _WORDS = CHUNK // WORD
 _IN_BYTES = IN_BYTES - (1 << 64)
@@ -44,76 +41,7 @@ _ATTEMPTS = 4
 """How often another descriptor is looked for if an operand has no image."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
-    """An image without its base: where the first words of all chunks are noted, and their addresses less that of the first one."""
-
-    line: int
-    word: int
-    places: NDArray[np.intp]
-    relative: bytes
-
-
-def _differs_ir() -> str:
-    """``i64 differs(addresses, images)``: whether some addresses are not those of images; 0 if all are.
-
-    ``images`` are the addresses of ``places``, ``more`` and ``ends``, and the number of operands. An operand's places end where ``ends``
-    says. The address at each has to be that at the operand's first place, and ``more``.
-    """
-    module = native.Module()
-    code = native.Function(module, "differs", "i64", "ptr addresses, ptr images")
-    addresses, images = code.parameters
-    (places, more, ends), operands = (images.pointer(i) for i in range(3)), images.word(3)
-    first, found = code.variable("i64", 0), code.variable("i64", 0)
-    with code.loop(operands, entered=True) as operand:
-        end, base = ends.load("i64", operand), addresses.load("i64", places.load("i64", first.get()))
-        with code.loop(end, start=first.get(), entered=True) as i:
-            found.set(found.get() | ((addresses.load("i64", places.load("i64", i)) - base) ^ more.load("i64", i)))
-        first.set(end)
-    code.ret(found.get())
-    return module.text()
-
-
-@cache
-def differs_function() -> Any:
-    """The function that compares what operands take with their images, compiled or from the cache."""
-    library = native.compile_ir(_differs_ir(), ["differs"], opt=1, light=True)
-    return library.function("differs", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class _Repeated:
-    """An instruction all of whose operands have an image that is known up to its base, and no zeros.
-
-    One comparison tells whether an execution takes the same images, moved in global memory.
-    """
-
-    __slots__ = ("_differs", "_end", "_keep", "_starts", "_where", "images", "operands")
-
-    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[_Known]) -> None:
-        self.operands, self.images = operands, images
-        self._starts = [image.places.item(0) for image in images]
-        places = np.concatenate([image.places for image in images])
-        more = np.concatenate([np.frombuffer(image.relative, np.int64) for image in images])
-        ends = np.cumsum([len(image.places) for image in images])
-        self._end = int(places.max())
-        where = np.array([*map(address_of, (places, more, ends)), len(images)], np.int64)
-        self._keep = places, more, ends, where
-        self._where = address_of(where)
-        self._differs = differs_function()
-
-    def bases(self, addresses: memoryview, host: int) -> tuple[int, ...] | None:
-        """The base of each image; None if the operands take something else. ``host``: the host address of ``addresses``."""
-        if self._end >= len(addresses) or self._differs(host, self._where):
-            return None
-        return tuple([addresses[start] for start in self._starts])
-
-    def taken(self, bases: tuple[int, ...]) -> dict[str, TakenWords]:
-        """The operands by name, with their images."""
-        found = zip(self.operands, self.images, bases, strict=True)
-        return {operand.name: TakenWords(operand, WordImage(base, image.line, image.word)) for operand, image, base in found}
-
-
-_Last: TypeAlias = dict[str, TakenWords] | tuple[_Repeated, tuple[int, ...]]
+_Last: TypeAlias = dict[str, TakenWords] | tuple[Repeated, tuple[int, ...]]
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +66,8 @@ class Words:
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     last: dict[Any, _Last] = field(default_factory=dict)
+    copied_otherwise: bool = False
+    """Whether bulk or tensor copies have brought something."""
     view: memoryview = field(init=False)
     """The addresses one by one."""
     host: int = field(init=False)
@@ -188,6 +118,11 @@ class Words:
         """Whether bulk copies have brought some of these chunks."""
         return bool(self.prepared.take(chunks * (CHUNK // WORD)).any())
 
+    def are_brought(self, operand: MatrixOperand) -> bool:
+        """Whether bulk copies have brought some chunks of an operand, or tensor copies the first one."""
+        chunks = operand.chunks
+        return self.copied_otherwise and (self.boxed.item(chunks.item(0)) or self.were_brought(chunks))
+
     def are_prepared(self, operand: MatrixOperand) -> bool:
         """Whether bulk copies have brought some chunks of an operand, or threads all of them as they stand in global memory."""
         chunks, data = operand.chunks, operand.data
@@ -205,6 +140,7 @@ class Words:
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""
         first, count = copied.offset // WORD, copied.size // WORD
+        self.copied_otherwise = True
         self.boxed[copied.offset // CHUNK : -(-(copied.offset + copied.size) // CHUNK)] = False
         if copied.address is not None:
             self.addresses[first : first + count] = copied.address + np.arange(0, copied.size, WORD)
@@ -222,7 +158,7 @@ class Words:
     def placed(self, tile: CopiedTile, noted: bool) -> None:
         """A tensor copy performs; ``noted`` says whether threads load from tiles."""
         first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
-        self.boxed[first:end] = True
+        self.boxed[first:end] = self.copied_otherwise = True
         held = self.addresses[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)]
         if not noted or tile.places is None:
             held[:] = 0
@@ -265,8 +201,8 @@ class WordCheck:
         self._attempts: dict[tuple[int, str], int] = {}
         self._judged: set[MatrixOperand] = set()
         self._steps: set[tuple[tuple[MatrixOperand, MatrixOperand, int], ...]] = set()
-        self._repeated: dict[tuple[MatrixOperand, ...], _Repeated] = {}
-        self._repeated_steps: set[tuple[_Repeated, _Repeated, int, int]] = set()
+        self._repeated: dict[tuple[MatrixOperand, ...], Repeated] = {}
+        self._repeated_steps: set[tuple[Repeated, Repeated, int, int]] = set()
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> bool:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D.
@@ -278,7 +214,7 @@ class WordCheck:
         accumulator, operands = product.accumulator, product.operands
         last = words.last.get(accumulator) if product.accumulate else None
         repeated = self._repeated.get(operands)
-        bases = None if repeated is None else repeated.bases(words.view, words.host)
+        bases = None if repeated is None else repeated.bases(words)
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
             found = words.last[accumulator] = self._found(operation, product, words, cta, before)
@@ -314,9 +250,9 @@ class WordCheck:
                 self._reporter.element_type(operation, taken.operand, address_in(taken.image.base), cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken, words), cta)
         self._compare(operation, before, found, words, cta)
-        known: list[_Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
+        known: list[Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
         if known and len(known) == len(found) == len(product.operands):
-            self._repeated[product.operands] = _Repeated(product.operands, known)
+            self._repeated[product.operands] = Repeated(product.operands, known)
         return found
 
     def _compare(
@@ -344,13 +280,11 @@ class WordCheck:
     def _taken(
         self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None
     ) -> TakenWords | None:
-        known: _Known | None = operand.known.get("words")
+        known: Known | None = operand.known.get("words")
         if known is not None:
-            firsts = words.addresses.take(known.places)
-            base = firsts.item(0)
-            firsts -= base
-            if firsts.tobytes() == known.relative:
-                return TakenWords(operand, WordImage(base, known.line, known.word))
+            image = known.image(words.addresses)
+            if image is not None and not words.are_brought(operand):
+                return TakenWords(operand, image)
         if operand.overlaps:
             self._reporter.overlapping(operation, operand, words, cta)
             return None
@@ -367,8 +301,8 @@ class WordCheck:
         image = None if prepared else image_of_words(found)
         if image is not None:
             if (found > NO_SOURCE).all():
-                relative = np.ascontiguousarray(found[:, :: in_chunk(operand.data)] - image.base).tobytes()
-                operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * _WORDS, relative)
+                places = (operand.chunks[..., None] * _WORDS + np.arange(operand.data // WORD)).reshape(-1)
+                operand.known["words"] = Known(image.line, image.word, places, words.addresses.take(places))
             return TakenWords(operand, image)
         if prepared:
             if operand not in self._judged:

@@ -28,6 +28,7 @@ __all__ = [
     "descriptor_fields",
     "fitting_descriptor",
     "following_words",
+    "form_of",
     "image_of_words",
     "in_chunk",
     "is_image_of_words",
@@ -104,7 +105,7 @@ class TakenWords(NamedTuple):
         steps = (line, element) if self.operand.major == "k" else (element, line)
         if 0 in steps:
             return None
-        if _form(self.image.base) != _form(before.image.base):
+        if form_of(self.image.base) != form_of(before.image.base):
             return None
         distance = 8 * (self.image.base - before.image.base)
         large = 0 if abs(steps[0]) > abs(steps[1]) else 1
@@ -123,9 +124,9 @@ class TakenWords(NamedTuple):
         return not apart and have_common(self.operand.chunks, before.operand.chunks)
 
 
-def _form(source: int) -> int:
-    """At which distances the bytes of a word are."""
-    return source - int(address_in(source))
+def form_of(source: Any) -> Any:
+    """At which distances the bytes of a word are; of numbers, arrays, and values of compiled code."""
+    return source - address_in(source)
 
 
 def judged(operand: MatrixOperand, found: Sources) -> bool:
@@ -181,7 +182,7 @@ def image_of_words(found: Sources) -> WordImage | None:
     row, slot = np.argwhere(known)[0].tolist()
     base = int(found[row, slot]) - row * line - slot * word
     expected = base + np.arange(found.shape[0])[:, None] * line + np.arange(found.shape[1]) * word
-    if _form(base) and word != 2 * half_distance(base):
+    if form_of(base) and word != 2 * half_distance(base):
         return None
     return WordImage(base, line, word) if bool((found == expected)[known].all()) else None
 
@@ -346,7 +347,7 @@ def _starts(operand: MatrixOperand) -> list[int]:
 
 def _apart(image: WordImage, shape: tuple[int, ...], data: int) -> bool:
     """Whether it is a matrix whose rows or columns are contiguous, and whose elements do not overlap."""
-    if _form(image.base):
+    if form_of(image.base):
         size = 1 if are_bytes_apart(image.base) else WORD // 2
         return abs(image.line) == size and image.word >= WORD * shape[0]
     small, count = (abs(image.word), shape[1]) if abs(image.word) <= abs(image.line) else (abs(image.line), shape[0])

@@ -103,6 +103,8 @@ class Agent:
     """The slot of cp.async, if the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not have been read: op index and clock. Compiled code holds newer ones (`TransferWord.LOADS`)."""
+    read: int = 0
+    """Registers of these loads that have been read on the path that was executed (`ptxlab.machine.warp.consumption.Consumption`)."""
     transfers: Any = None
     """The words of its transfers between registers and tensor memory (`TransferWord`), if the program has any."""
     transfers_address: int = 0

@@ -1,18 +1,14 @@
-"""Where values come from and where they go: answers for five questions of the race check.
+"""Where values come from and where they go: answers for four questions of the race check.
 
 `sources_change`: can the launch write what its cp.async read? `constant_sources`: which tensor copies read what it cannot write? Most
 kernels copy from arrays that nobody writes, and then there is nothing to watch. `dead_loads`: which loads matter only to the thread that
 stores the loaded value back? `allocation_awaited`: does a load read the tensor memory address that a tcgen05.alloc has yet to write?
-`Consumption`: have the registers of a tcgen05.ld been read?
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, decode_tensor_map
@@ -23,12 +19,11 @@ from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch,
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Group, Op, Reg, Resolved, SymbolAddress
 from ptxlab.isa.tcgen05 import allocators
-from ptxlab.machine.warp.pending_registers import entry_states
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Consumption", "allocation_awaited", "allocations", "constant_sources", "dead_loads", "sources_change"]
+__all__ = ["allocation_awaited", "allocations", "constant_sources", "dead_loads", "sources_change"]
 
 _GLOBAL = ("global", "generic")
 _SHARED = ("shared", "shared::cta", "generic")
@@ -297,72 +292,3 @@ def _tensor_addresses(op: Op) -> list[int]:
     if not isinstance(effects, TensorTransfer) and not (isinstance(effects, Asynchronous) and effects.pipe is not None):
         return []
     return [operand.base.index for operand in op.operands if isinstance(operand, Addr) and isinstance(operand.base, Reg)]
-
-
-# ------------------------------------------------------------------------------------------------ registers of tcgen05.ld
-
-
-@dataclass(eq=False)
-class Consumption:
-    """Which tcgen05.ld may still have destination registers that nothing has read: section "Register dependencies, same thread".
-
-    A forward analysis over the basic blocks. A register is unread if it is unread on some path.
-    """
-
-    _program: Program
-    _at: dict[int, int] = field(default_factory=dict)
-
-    @cached_property
-    def _loads(self) -> dict[int, int]:
-        """The bits of each tcgen05.ld: one for each destination register."""
-        bits, found = 0, {}
-        for op in self._program.ops:
-            if isinstance(op.effects, TensorTransfer) and not op.effects.write:
-                count = len(set(self._program.writes[op.index]))
-                found[op.index] = ((1 << count) - 1) << bits
-                bits += count
-        return found
-
-    @cached_property
-    def _readers(self) -> dict[int, int]:
-        """By register: the bits that reading it clears."""
-        found: dict[int, int] = {}
-        for index, mask in self._loads.items():
-            lowest = (mask & -mask).bit_length() - 1
-            for k, register in enumerate(dict.fromkeys(self._program.writes[index])):
-                found[register] = found.get(register, 0) | 1 << lowest + k
-        return found
-
-    def _read(self, index: int, unread: int) -> int:
-        """What is left of the bits when an op has read its operands."""
-        program = self._program
-        readers = self._readers
-        if unread:
-            for register in program.reads[index]:
-                unread &= ~readers.get(register, 0)
-            guard = program.ops[index].guard
-            if guard is not None:
-                unread &= ~readers.get(guard.index, 0)
-        return unread
-
-    def _after(self, index: int, unread: int) -> int:
-        return self._read(index, unread) | self._loads.get(index, 0)
-
-    @cached_property
-    def _entries(self) -> dict[int, int]:
-        return entry_states(self._program, 0, lambda op, unread: self._after(op.index, unread), or_)
-
-    def unread(self, index: int) -> int:
-        """The bits that may be unread before an op."""
-        found = self._at.get(index)
-        if found is None:
-            at, block = next((n, b) for n, b in enumerate(self._program.blocks) if b.start <= index < b.stop)
-            found = self._entries.get(at, 0)
-            for i in range(block.start, index):
-                found = self._after(i, found)
-            self._at[index] = found
-        return found
-
-    def consumed(self, load: int, index: int) -> bool:
-        """Whether all registers of a tcgen05.ld have been read when op ``index`` takes effect, which has read its own operands then."""
-        return not self._loads[load] & self._read(index, self.unread(index))

@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from ptxlab._arrays import distinct
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
@@ -272,9 +269,10 @@ class Sanitizer(Observer):
                 self._shadow.words[_PARTED_WORD] = self._aligned.parted
             act(clocks, agent)
         else:
-            hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
-            loads, stores = (isinstance(native, LaneAccess) and native.write is write for write in (False, True))
-            self._releases.access(clocks, agent, access_order(op), distinct(hosts).tolist(), reads=not stores, writes=not loads)
+            lanes, addresses = head >> 32, self._heads[at * ROW_WORDS + 2 : (at + 1) * ROW_WORDS].tolist()
+            hosts = sorted({address for lane, address in enumerate(addresses) if lanes >> lane & 1})
+            only_loads, only_stores = (not native.write, native.write) if isinstance(native, LaneAccess) else (False, False)
+            self._releases.access(clocks, agent, access_order(op), hosts, reads=not only_stores, writes=not only_loads)
 
     def _completed_service(self, warp: Warp, op: Op, lanes: int, number: int) -> None:
         """Compiled code has completed a service; of a wait the number is the shared offset of its mbarrier."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,17 @@ def test_a_bundle_of_each_launch(tmp_path: Path) -> None:
     made.keep = tmp_path / "none"
     launch(made, LATE)
     assert not made.keep.exists()
+
+
+def test_the_files_of_kernels_with_long_names(tmp_path: Path) -> None:
+    """The names of CUTLASS's kernels have more characters than file systems take; two may differ in the last one."""
+    made, names = session(keep_inputs=True), ["k" * 200, f"{'k' * 1000}1", f"{'k' * 1000}2"]
+    made.keep = tmp_path
+    for name in [*names, names[1]]:
+        launch(made, LATE.replace(".entry k(", f".entry {name}("))
+    short, one, two = ("k" * 200, *(f"{'k' * 183}-{hashlib.sha256(name.encode()).hexdigest()[:16]}" for name in names[1:]))
+    expected = [f"{name}.{suffix}" for name in (short, one, two) for suffix in ("ptx", "ptxlab")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*expected, f"{one}.2.ptxlab"])
 
 
 @needs_triton

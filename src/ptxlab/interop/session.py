@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 _MORE = "the findings of the session, or ptxlab exec --json, have all"
+
+_LONGEST_NAME = 200
+"""The most characters of a kernel's name in the name of a file: file systems take 255, with a number and the suffix."""
 
 _launch = Kernel.launch
 """The method itself: `ptxlab.interop.compilers.switched` may replace the attribute while a session is active."""
@@ -286,12 +290,13 @@ class Session:
     def _keep(self, folder: Path, kernel: Kernel, result: Result, found: bool) -> None:
         """Write the PTX of a kernel with findings, and the bundle of a launch; those of one kernel are numbered."""
         bundle = self.settings.keep_inputs and result.replay is not None
+        name = _file_name(kernel.name)
         if found or bundle:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{kernel.name}.ptx").write_text(kernel.module.ast.text)
+            (folder / f"{name}.ptx").write_text(kernel.module.ast.text)
         if bundle:
             number = sum(launch.kernel == kernel.name for launch in self.launches)
-            result.save_bundle(folder / (f"{kernel.name}.ptxlab" if number == 1 else f"{kernel.name}.{number}.ptxlab"))
+            result.save_bundle(folder / (f"{name}.ptxlab" if number == 1 else f"{name}.{number}.ptxlab"))
 
     def note(self, diagnostic: Diagnostic) -> None:
         """Record a finding and report it, once."""
@@ -326,6 +331,12 @@ class Session:
         shown = [d for d in found if d.severity != "error" or self.settings.keep_going]
         if shown:
             print(render_report(shown, sys.stderr.isatty(), _MORE), file=sys.stderr)
+
+
+def _file_name(kernel: str) -> str:
+    """The name of a kernel without what a file system has no room for; its digest tells long names apart."""
+    digest = hashlib.sha256(kernel.encode()).hexdigest()[:16]
+    return kernel if len(kernel) <= _LONGEST_NAME else f"{kernel[: _LONGEST_NAME - len(digest) - 1]}-{digest}"
 
 
 def left_out() -> Result:

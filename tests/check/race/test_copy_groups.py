@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ptxlab.machine.observe.event_buffer import CAPACITY
 
-from .small_kernels import found, launch
+from .small_kernels import SCHEDULES, WGMMA, found, launch
 
 COPY = "cp.async.ca.shared.global [%r3], [%rd2], 16;"
 OTHER = "cp.async.ca.shared.global [%r3+4096], [%rd2], 16;"
@@ -59,3 +61,13 @@ def test_a_full_buffer_before_a_group(end: tuple[str, ...], rows: int) -> None:
     """Copies after the group have the next number, whichever of its rows fills the buffer."""
     body = PLACES + REPEATED.format(count=rows, body=COPY) + "\n".join((*end, READ, READ_OTHER))
     assert found(launch(body, block=32)) == []
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("barrier", ["", "bar.sync 0;"])
+@pytest.mark.parametrize(("wait", "code"), [(WAIT_ALL, "X102"), ("", "X111"), (WAIT_ALL + "fence.proxy.async.shared::cta;", None)])
+def test_a_product_follows_the_waits_of_all_four_warps(wait: str, code: str | None, barrier: str, schedule: dict[str, Any]) -> None:
+    """Each warp waits for its own copies before its share of the product, so that a barrier adds nothing."""
+    end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n" + WAIT_ALL
+    result = launch(PLACES + "\n".join((COPY, COMMIT, wait, barrier, WGMMA, end)), target="sm_90a", block=128, **schedule)
+    assert [code for code, _ in found(result)] == ([] if code is None else [code])

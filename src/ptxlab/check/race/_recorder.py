@@ -122,12 +122,12 @@ class AccessRecorder:
                 self._accumulator = None
             record(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
         if words[_SUSPECTS_WORD]:
-            self.judge(clocks, agent)
+            self.judge(clocks, agent, rows)
 
-    def judge(self, clocks: Clocks, agent: Agent) -> None:
-        """Report the conflicts that the shadow has found."""
+    def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
+        """Report the conflicts that the shadow has found; ``rows`` as in `record`."""
         if self._words[_SUSPECTS_WORD]:
-            self.findings.judge(clocks, agent, self.shadow.suspects())
+            self.findings.judge(clocks, agent, self.shadow.suspects(), before=rows)
 
 
 def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptxlab.check.model import Kind, Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import dead_loads
@@ -58,6 +58,7 @@ class Suspect(NamedTuple):
     agent : the warp that makes the later one
     key : the two instructions with their kinds, and the outcome
     table, number, rows : all suspects that were found together, which one it is, and the rows that recorded the later accesses
+    before : what is ordered before the later one: more than is before the warp, if all warps of a warpgroup make it
     """
 
     clocks: Clocks
@@ -68,6 +69,7 @@ class Suspect(NamedTuple):
     table: Words
     number: int
     rows: Words | None
+    before: Rows
 
     @property
     def granule(self) -> int:
@@ -107,8 +109,8 @@ class Findings(LifetimeFindings):
         op = ops[(what & 0xFFFFFF) % len(ops)]
         return Access(who >> 32, who & 0xFFFFFFFF, op, Kind.STRONG if kind is Kind.NARROW else kind, bool(how & 1), what >> 24 & 0xFFFFFFFF)
 
-    def judge(self, clocks: Clocks, agent: Agent, suspects: Words, rows: Words | None = None) -> None:
-        """Report the suspects that are no order of another cluster's; ``rows`` recorded the later accesses."""
+    def judge(self, clocks: Clocks, agent: Agent, suspects: Words, rows: Words | None = None, before: Rows | None = None) -> None:
+        """Report the suspects that are no order of another cluster's; ``rows`` and ``before`` as in `Suspect`."""
         settled: set[tuple[int, ...]] = set()
         for number, (whose, held, who, what, granule, wrong) in enumerate(suspects.tolist()):
             key = held & _PAIR, what & _PAIR, self._outcome(whose, granule, wrong)
@@ -117,7 +119,8 @@ class Findings(LifetimeFindings):
                 self._collect(clocks, agent, self._access(whose, held), self._access(who, what), granule)
             if key not in self._seen and accesses not in settled:
                 pair = self._access(whose, held), self._access(who, what)
-                if self._handlers[key[2]](Suspect(clocks, agent, *pair, key, suspects, number, rows)):
+                suspect = Suspect(clocks, agent, *pair, key, suspects, number, rows, agent.rows if before is None else before)
+                if self._handlers[key[2]](suspect):
                     settled.add(accesses)
 
     def _outcome(self, whose: int, granule: int, wrong: int) -> int:
@@ -136,7 +139,7 @@ class Findings(LifetimeFindings):
             return self._equal_bits(suspect)
         self._seen.add(suspect.key)
         place = self._place(suspect)
-        code = self._report(clocks, agent, earlier, later, place, suspect.key[2] == FORMAL, narrow)
+        code = self._report(suspect, place, narrow)
         reader = self._reader(earlier, later)
         if code != "X114" or reader is None:
             self.conditional.certain.add((code, later.op.index))
@@ -308,11 +311,10 @@ class Findings(LifetimeFindings):
 
     # ---------------------------------------------------------------------------------------------------------- words
 
-    def _report(
-        self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
-    ) -> str:
-        same_cluster = earlier.serial == clocks.serial
-        ordered = same_cluster and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
+    def _report(self, suspect: Suspect, place: Place, narrow: list[Op] | None) -> str:
+        clocks, agent, earlier, later = suspect[:4]
+        formal, same_cluster = suspect.key[2] == FORMAL, earlier.serial == clocks.serial
+        ordered = same_cluster and suspect.before[Row.EXECUTION, earlier.column] >= earlier.clock
         fences = clocks.spec and acquired(agent, earlier)
         owner = clocks.owners[earlier.column // 2][0] if same_cluster else None
         waited = owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import calls
 from .programs import Program
 
 __all__ = ["KINDS", "Outcome", "outcome", "run"]
@@ -95,6 +96,8 @@ def _script(program: Program, path: Path, python: str, executable: Path | None) 
     """What is executed, and its arguments."""
     if program.tests:
         return [str(Path(python).with_name("pytest")), path.name, "-q", "-p", "no:cacheprovider", *program.tests]
+    if program.calls:
+        return [calls.__file__, str(path), *program.calls]
     return [str(executable or path), *program.options]
 
 

@@ -44,6 +44,7 @@ class Program:
     target : the device
     options : its own options, which make its sizes small
     tests : options of pytest, if tests of the program are run in its place; they choose sizes that are small
+    calls : expressions that are evaluated in the program's module, in place of its main part; they choose sizes that are small
     ptxlab : options of ``ptxlab exec``
     environment : variables
     build : of a program in CUDA C++: options of nvcc; ``{checkout}`` stands for the folder of the checkout, ``{headers}`` for
@@ -57,6 +58,7 @@ class Program:
     target: str = "sm_100a"
     options: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     ptxlab: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     build: tuple[str, ...] = ()
@@ -95,5 +97,7 @@ def _program(collection: Collection, path: str) -> Program:
             changes: dict[str, Any] = {name: value for name, value in rule.items() if name != "match"}
             for name in changes.keys() & {"options", "tests", "ptxlab", "build"}:
                 changes[name] = tuple(shlex.split(changes[name]))
+            if "calls" in changes:
+                changes["calls"] = tuple(changes["calls"])
             program = replace(program, **changes)
     return program

@@ -101,7 +101,9 @@ class Table:
 
 def _row(outcome: Outcome) -> str:
     program = outcome.program
-    options = " ".join((*program.options, *(("pytest", shlex.join(program.tests)) if program.tests else ()), *program.ptxlab))
+    tests = ("pytest", shlex.join(program.tests)) if program.tests else ()
+    calls = ("calls", "; ".join(program.calls)) if program.calls else ()
+    options = " ".join((*program.options, *tests, *calls, *program.ptxlab))
     message = outcome.message.replace("|", "\\|")
     message = message if len(message) <= LONGEST else message[: LONGEST - 3] + "..."
     seconds, launches = f"{outcome.seconds:.0f}", str(outcome.launches)

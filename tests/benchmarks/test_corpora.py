@@ -32,6 +32,10 @@ match = "a/*"
 options = "--mnk '64, 64' --quick"
 
 [[small.rule]]
+match = "a/gemm.py"
+calls = ["check(64, 'a b')", "check(128, 'c')"]
+
+[[small.rule]]
 match = "b/module.py"
 left_out = "a module"
 """
@@ -51,7 +55,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_all_rules_that_match_apply(checkout: Path) -> None:
     options = ("--mnk", "64, 64", "--quick")
     assert programs(collections(TABLE)["small"], checkout) == [
-        Program("a/gemm.py", options=options),
+        Program("a/gemm.py", options=options, calls=("check(64, 'a b')", "check(128, 'c')")),
         Program("a/hopper_gemm.py", "sm_90a", options),
         Program("b/module.py", left_out="a module"),
     ]
@@ -117,6 +121,21 @@ def test_tests_of_a_program_run_in_its_place(tmp_path: Path) -> None:
     both = run(Program("sub/01-gemm.py", tests=("-k", "test")), tmp_path)
     none = run(Program("sub/01-gemm.py", tests=("-k", "no")), tmp_path)
     assert [each.kind for each in (small, both, none)] == ["passed", "failed", "failed"]
+
+
+@pytest.mark.sweep
+def test_expressions_are_evaluated_in_place_of_the_main_part(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "beside.py").write_text("most = 64\n")
+    (tmp_path / "sub" / "01-gemm.py").write_text(
+        "import sys\nfrom beside import most\nsizes = []\nassert sys.argv == [__file__]\n"
+        "def check(size):\n    if size > most: raise ValueError(f'{size} after {sizes}')\n    sizes.append(size)\n"
+        "if __name__ == '__main__': raise KeyError\n"
+    )
+    small = run(Program("sub/01-gemm.py", calls=("check(32)", "check(most)")), tmp_path)
+    large = run(Program("sub/01-gemm.py", calls=("check(32)", "check(most * 2)", "check(16)")), tmp_path)
+    assert (small.kind, small.message) == ("passed", "")
+    assert (large.kind, large.message) == ("failed", "ValueError: 128 after [32]")
 
 
 NVCC = """#!/bin/sh
@@ -191,13 +210,15 @@ def test_the_table_says_how_each_program_ended() -> None:
     ends = [Outcome(Program("a.py", options=("-n", "2")), "passed", 3.2, 4), Outcome(found, "finding", 1.0, 1, "M402: a | b")]
     ends.append(Outcome(Program("c.py"), "left out", message="a module"))
     ends.append(Outcome(Program("d.py", tests=("-k", "e or f"), ptxlab=("--limit-ctas", "2")), "passed", 5.0, 6))
+    ends.append(Outcome(Program("e.py", calls=("check(64, 'a')", "check(128, 'b')"), ptxlab=("--sms", "2")), "passed", 7.0, 2))
     text = Table(collections(TABLE)["small"], "0123abc", ["triton 3.8.0", "torch 2.13.0"], tuple(ends)).page()
     assert "commit `0123abc`" in text
-    assert "--collection small` with triton 3.8.0, torch 2.13.0. 2 of 3 passed; 1 of 1 findings are judged." in text
+    assert "--collection small` with triton 3.8.0, torch 2.13.0. 3 of 4 passed; 1 of 1 findings are judged." in text
     assert f"- finding: 1 ({KINDS['finding']})" in text
     assert "| a.py | sm_100a | -n 2 | passed | 3 | 4 |  |  |" in text
     assert "| b.py | sm_100a | --limit-ctas 2 | finding | 1 | 1 | M402: a \\| b | true: it is |" in text
     assert "| d.py | sm_100a | pytest -k 'e or f' --limit-ctas 2 | passed | 5 | 6 |  |  |" in text
+    assert "| e.py | sm_100a | calls check(64, 'a'); check(128, 'b') --sms 2 | passed | 7 | 2 |  |  |" in text
 
 
 def test_a_table_is_read_back() -> None:

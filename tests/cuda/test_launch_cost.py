@@ -12,7 +12,7 @@ from tests.cuda.driver_helpers import Driver, needs_compiler
 pytestmark = [pytest.mark.compiler, needs_compiler]
 
 LAUNCHES, MOST_CALLS = 20, 260
-"""Calls of Python functions for one launch of an empty kernel: they were 670 when it had a race check, and are 200."""
+"""Calls of Python functions for one launch of an empty kernel: they were 670 when it had a race check, and are 215."""
 
 
 def test_a_launch_of_an_empty_kernel_makes_few_calls(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

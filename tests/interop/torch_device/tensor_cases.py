@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tests.interop.torch_device.case_table import case, raises
+from tests.time_helpers import processor_seconds, quickest
 
 torch: Any = None
 """The module, once the device is there."""
@@ -181,16 +182,18 @@ def functional_transformations() -> None:
         assert (x + x).is_inference()
 
 
+CALLS, MOST = 300, 25e-6
+"""The calls of one measurement, and the most seconds that one of them may take."""
+
+
+def call_often(function: Callable[[], object]) -> None:
+    for _ in range(CALLS):
+        function()
+
+
 @case
 def a_call_of_a_small_operator_takes_little_time() -> None:
     x = torch.randn(8, device="cuda")
     for function in (lambda: x + x, lambda: x.mul_(1.0), lambda: x.sum(), lambda: x.view(2, 4), lambda: torch.empty(8, device="cuda")):
-        best = min(_seconds(function) for _ in range(5))
-        assert best < 25e-6, f"{best * 1e6:.1f} us"
-
-
-def _seconds(function: Callable[[], object], calls: int = 300) -> float:
-    start = time.process_time()
-    for _ in range(calls):
-        function()
-    return (time.process_time() - start) / calls
+        best = quickest(partial(processor_seconds, partial(call_often, function)), CALLS * MOST)
+        assert best < CALLS * MOST, f"{best / CALLS * 1e6:.1f} us"

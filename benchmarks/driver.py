@@ -1,9 +1,9 @@
 """What calls of the virtual driver cost: ``python -m benchmarks.driver``; the exit status is 1 if a limit is exceeded.
 
-Times are the fastest of several rounds, less the cost of a foreign call of ctypes that does nothing. Beside them stands the time of
-the processor, of all threads, which other programs of a loaded computer hardly change. The second table is of a process that has the
-library and not the simulator, as a native program under ``ptxlab exec``: most calls need no other process, tensor maps and launches ask the
-server. There the time of the processor is that of the program alone, without the server.
+Times are the fastest of several rounds, less the cost of a foreign call of ctypes that has the same arguments and does nothing. Beside
+them stands the time of the processor, of all threads, which other programs of a loaded computer hardly change. The second table is of a
+process that has the library and not the simulator, as a native program under ``ptxlab exec``: most calls need no other process, tensor
+maps and launches ask the server. There the time of the processor is that of the program alone, without the server.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from ctypes import byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,29 +67,31 @@ def rows_of(cu: ctypes.CDLL, limit: float) -> list[Row]:
     room = (ctypes.c_uint8 * 256)()
     map_at, sizes, pitch, box = -(-ctypes.addressof(room) // 64) * 64, (c_uint64 * 2)(32, 32), (c_uint64 * 1)(128), (c_uint32 * 2)(32, 32)
     steps, float32 = (c_uint32 * 2)(1, 1), 7
-    calls: dict[str, Callable[[], int]] = {
-        "cuCtxGetCurrent": lambda: cu.cuCtxGetCurrent(byref(context)),
-        "cuDeviceGetAttribute": lambda: cu.cuDeviceGetAttribute(byref(number), 16, 0),
-        "cuFuncGetAttribute": lambda: cu.cuFuncGetAttribute(byref(number), 0, function),
-        "cuPointerGetAttribute": lambda: cu.cuPointerGetAttribute(byref(number), 2, at),
-        "cuStreamQuery": lambda: cu.cuStreamQuery(stream),
-        "cuStreamSynchronize": lambda: cu.cuStreamSynchronize(stream),
-        "cuEventRecord": lambda: cu.cuEventRecord(event, stream),
-        "cuMemsetD8Async, 4 KiB": lambda: cu.cuMemsetD8Async(at, ctypes.c_ubyte(0), size, stream),
-        "cuMemcpyHtoDAsync, 4 KiB, pinned": lambda: cu.cuMemcpyHtoDAsync_v2(at, pinned, size, stream),
-        "cuMemcpyHtoDAsync, 4 KiB": lambda: cu.cuMemcpyHtoDAsync_v2(at, source, size, stream),
+    arguments: dict[str, tuple[Any, ...]] = {
+        "cuCtxGetCurrent": (byref(context),),
+        "cuDeviceGetAttribute": (byref(number), 16, 0),
+        "cuFuncGetAttribute": (byref(number), 0, function),
+        "cuPointerGetAttribute": (byref(number), 2, at),
+        "cuStreamQuery": (stream,),
+        "cuStreamSynchronize": (stream,),
+        "cuEventRecord": (event, stream),
+        "cuMemsetD8Async, 4 KiB": (at, ctypes.c_ubyte(0), size, stream),
+        "cuMemcpyHtoDAsync_v2, 4 KiB, pinned": (at, pinned, size, stream),
+        "cuMemcpyHtoDAsync_v2, 4 KiB": (at, source, size, stream),
+        "cuTensorMapEncodeTiled": (c_void_p(map_at), float32, 2, at, sizes, pitch, box, steps, 0, 0, 0, 0),
     }
-    empty = microseconds(lambda: cu.cuProfilerStart(), CALLS)
-    measured = [(name, microseconds(call, CALLS) - empty, limit) for name, call in calls.items()]
+    measured = []
+    for name, given in arguments.items():
+        call, nothing = getattr(cu, name.split(",")[0]), cu.cuProfilerStart
+        assert not call(*given), name
+        seconds = microseconds(lambda call=call, given=given: call(*given), CALLS)
+        seconds -= microseconds(lambda nothing=nothing, given=given: nothing(*given), CALLS)
+        measured.append((name, seconds, limit))
 
     def launch() -> None:
         cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, None, None)
         cu.cuStreamSynchronize(stream)
 
-    def encode() -> None:
-        assert not cu.cuTensorMapEncodeTiled(c_void_p(map_at), float32, 2, at, sizes, pitch, box, steps, 0, 0, 0, 0)
-
-    measured.append(("cuTensorMapEncodeTiled", microseconds(encode, LAUNCHES), limit))
     measured.append(("empty kernel, launched and waited for", microseconds(launch, LAUNCHES), LAUNCH_LIMIT))
     return [(name, float(found[0]), float(found[1]), limit) for name, found, limit in measured]
 

@@ -80,12 +80,12 @@ def rows_of(cu: ctypes.CDLL, limit: float) -> list[Row]:
         "cuMemcpyHtoDAsync_v2, 4 KiB": (at, source, size, stream),
         "cuTensorMapEncodeTiled": (c_void_p(map_at), float32, 2, at, sizes, pitch, box, steps, 0, 0, 0, 0),
     }
-    measured = []
+    measured, nothing = [], cu.cuProfilerStart
     for name, given in arguments.items():
-        call, nothing = getattr(cu, name.split(",")[0]), cu.cuProfilerStart
+        call = getattr(cu, name.split(",")[0])
         assert not call(*given), name
         seconds = microseconds(lambda call=call, given=given: call(*given), CALLS)
-        seconds -= microseconds(lambda nothing=nothing, given=given: nothing(*given), CALLS)
+        seconds -= microseconds(lambda given=given: nothing(*given), CALLS)
         measured.append((name, seconds, limit))
 
     def launch() -> None:

@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 import pytest
 
 from ptxlab.native import collection
-from ptxlab.native.collection import collection_paused, collection_seldom
+from ptxlab.native.collection import collection_paused, collection_rare
 
 
 class Made:
@@ -81,18 +81,18 @@ def test_a_pause_within_a_pause_ends_with_the_outer_one() -> None:
 
 
 def test_thresholds_return_when_the_last_thread_is_done() -> None:
-    """Stretches of two threads overlap; the one that began first ends first."""
+    """Two threads are in the context at the same time; the one that entered first leaves first."""
     before, both, first_ended = gc.get_threshold(), Barrier(2), Barrier(2)
     seen = []
 
     def second() -> None:
-        with collection_seldom():
+        with collection_rare():
             both.wait()
             first_ended.wait()
             seen.append(gc.get_threshold())
 
     thread = Thread(target=second)
-    with collection_seldom():
+    with collection_rare():
         thread.start()
         both.wait()
         within = gc.get_threshold()
@@ -105,13 +105,13 @@ def test_thresholds_return_when_the_last_thread_is_done() -> None:
 
 def test_thresholds_return_after_an_error() -> None:
     before = gc.get_threshold()
-    with pytest.raises(KeyboardInterrupt), collection_seldom():
+    with pytest.raises(KeyboardInterrupt), collection_rare():
         raise KeyboardInterrupt
     assert gc.get_threshold() == before
 
 
 def test_cycles_of_a_long_stretch_are_collected() -> None:
-    with collection_seldom():
+    with collection_rare():
         for _ in range(100_000):
             made = Made()
             made.self = made  # type: ignore[attr-defined]

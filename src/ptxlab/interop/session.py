@@ -119,7 +119,7 @@ class LaunchRecord:
         }
 
 
-_SHOWN_NOWHERE = nullcontext()
+_NO_PROGRESS = nullcontext()
 Inspector = Callable[["Replay", Result], Iterable[Diagnostic]]
 """Looks at a launch that has ended: at what it was started with, and at its result."""
 
@@ -239,7 +239,7 @@ class Session:
         options = self.launch_options(kernel)
         options["device"] = self.device
         options.update(selected)
-        with _SHOWN_NOWHERE if self.progress is None else self.progress(kernel.name, self.asked) as options["progress"]:
+        with _NO_PROGRESS if self.progress is None else self.progress(kernel.name, self.asked) as options["progress"]:
             options.update(geometry)
             result = _launch(kernel, **options)
         if result.replay is not None:
@@ -334,7 +334,7 @@ class Session:
 
 
 def _file_name(kernel: str) -> str:
-    """The name of a kernel without what a file system has no room for; its digest tells long names apart."""
+    """The name of a kernel as the name of a file. A long one is truncated and gets a digest of the whole, so that names stay distinct."""
     digest = hashlib.sha256(kernel.encode()).hexdigest()[:16]
     return kernel if len(kernel) <= _LONGEST_NAME else f"{kernel[: _LONGEST_NAME - len(digest) - 1]}-{digest}"
 

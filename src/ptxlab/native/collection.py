@@ -1,4 +1,4 @@
-"""The garbage collector waits, or works seldom, while many objects are made that refer to each other in no cycle."""
+"""The garbage collector pauses, or runs rarely, while many objects are made that refer to each other in no cycle."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from contextlib import contextmanager
 from itertools import count
 from threading import Lock
 
-__all__ = ["collection_paused", "collection_seldom"]
+__all__ = ["collection_paused", "collection_rare"]
 
 _MOST = 32
 """So often in a process what has been made counts as old: Python does not know how much that is, and collects old objects too seldom."""
 _times = count()
-_SELDOM = 20_000, 20, 100
-"""The thresholds of `gc` in a stretch in which Python seldom looks for cycles."""
+_RARE = 20_000, 20, 100
+"""The thresholds of `gc` within `collection_rare`."""
 
 
-class _Stretches:
-    """How many threads are in such a stretch, and the thresholds before the first of them."""
+class _Active:
+    """How many threads are within `collection_rare`, and the thresholds before the first of them."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.count = 0
-        self.before = _SELDOM
+        self.before = _RARE
 
 
-_stretches = _Stretches()
+_active = _Active()
 
 
 @contextmanager
@@ -55,27 +55,27 @@ def collection_paused() -> Iterator[None]:
 
 
 @contextmanager
-def collection_seldom() -> Iterator[None]:
-    """A stretch of any length, in which Python seldom looks for cycles, and hardly ever among all objects.
+def collection_rare() -> Iterator[None]:
+    """A context of any length in which the garbage collector runs rarely, and hardly ever over all objects.
 
     Examples
     --------
     >>> before = gc.get_threshold()
-    >>> with collection_seldom():
+    >>> with collection_rare():
     ...     gc.get_threshold() == before
     False
     >>> gc.get_threshold() == before
     True
     """
-    with _stretches.lock:
-        if not _stretches.count:
-            _stretches.before = gc.get_threshold()
-            gc.set_threshold(*_SELDOM)
-        _stretches.count += 1
+    with _active.lock:
+        if not _active.count:
+            _active.before = gc.get_threshold()
+            gc.set_threshold(*_RARE)
+        _active.count += 1
     try:
         yield
     finally:
-        with _stretches.lock:
-            _stretches.count -= 1
-            if not _stretches.count:
-                gc.set_threshold(*_stretches.before)
+        with _active.lock:
+            _active.count -= 1
+            if not _active.count:
+                gc.set_threshold(*_active.before)

@@ -254,7 +254,7 @@ class Sanitizer(Observer):
         head = self._heads[at * ROW_WORDS]
         index = head & 0xFFFFFFFF
         if index >= len(self._ops):
-            self._tensor_memory.left(warp, agent, index - len(self._ops), head >> 32)
+            self._tensor_memory.block_ended(warp, agent, index - len(self._ops), head >> 32)
             return
         native = self._natives.get(index)
         op = self._ops[index]

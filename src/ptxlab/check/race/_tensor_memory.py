@@ -122,8 +122,8 @@ class TensorMemoryAccesses:
             del loads[:done]
             agent.transfers[HELD] = len(loads)
 
-    def left(self, warp: Warp, agent: Agent, end: int, lanes: int) -> None:
-        """Some lanes are at the end of a block whose last op is ``end``: what has been read there is known, if all lanes go this way."""
+    def block_ended(self, warp: Warp, agent: Agent, end: int, lanes: int) -> None:
+        """Lanes have reached the end of a block; ``end`` is its last op. Its reads count if these are all live lanes of the warp."""
         words = agent.transfers
         if (words[HELD] or words[LOADS]) and not warp.live & ~warp.words[int(Word.EXITED)] & ~lanes:
             self._hold(agent)

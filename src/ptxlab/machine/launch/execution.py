@@ -18,7 +18,7 @@ from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.observe.observer import tracing
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.workers.processes import shared_with_processes
-from ptxlab.native.collection import collection_seldom
+from ptxlab.native.collection import collection_rare
 
 if TYPE_CHECKING:
     from ptxlab.machine._device import Device
@@ -105,7 +105,7 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Calla
     completed = False
     launch.observations.followed = second is not None and launch.options.tracked
     try:
-        with collection_seldom() if launch.observed else nullcontext():
+        with collection_rare() if launch.observed else nullcontext():
             launch.run()
         completed = True
     except LaunchEnded:

@@ -123,8 +123,8 @@ class Launch(Prepared):
         """How many rows `allocations` has."""
         return len(self.allocations) if self.journal is None else self.journal.count
 
-    def search(self, allocations: NDArray[np.uint64]) -> None:
-        """Let warps that start from now on search another table of allocations; no journal is kept."""
+    def replace_allocations(self, allocations: NDArray[np.uint64]) -> None:
+        """Replace the table of allocations for warps that start from now on; no journal is kept."""
         self.allocations, self.journal = allocations, None
         fill_launch_words(self)
 

@@ -73,7 +73,7 @@ class Consumption:
 
     @cached_property
     def read_at_ends(self) -> dict[int, int]:
-        """By the last op of a block the bits that have been read on all paths there, and are unread behind it on some other path.
+        """By the last op of a block the bits that all paths through the block have read, and some other path to a successor has not.
 
         A branch, or a service, which leaves compiled code, is not executed yet at what counts as the end.
         """

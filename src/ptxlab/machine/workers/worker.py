@@ -68,7 +68,7 @@ class Worker:
         self._before = launch.done_ctas, scheduler.instructions, launch.warps_started, list(scheduler.services)
         launch.device.memory.keep_only(allocations)
         self.maps = launch.marks = AccessMaps(allocations, launch.device.memory.rows)
-        launch.search(self.maps.rows)
+        launch.replace_allocations(self.maps.rows)
         launch.options = replace(launch.options, progress=None, outside=None)
         scheduler.outside = None
         launch.worker = self

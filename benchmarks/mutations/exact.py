@@ -18,11 +18,14 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._sanitizer import Sanitizer
 from ptxlab.check.race.shadow.shadow import Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
+    ACCESSES_TOO,
     BEFORE,
     CLUSTER_SHIFT,
     COMMIT,
     CONCURRENT,
+    COPY_ACCESS,
     FORMAL,
+    HANDLED,
     HOW_SHIFT,
     PROXY_FENCES,
     TENSOR_WAITS,
@@ -38,7 +41,7 @@ _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
 Cell = dict[tuple[int, int], list[tuple[int, int, int]]]
 """By slot and kind: clock, bytes, instruction."""
 _SLOT = (1 << CLUSTER_SHIFT) - 1
-_HANDLED = 0x10000 | sum(PROXY_FENCES.values()) | sum(TENSOR_WAITS.values()) | TRANSFER | COMMIT
+_HANDED_OVER = HANDLED | sum(PROXY_FENCES.values()) | sum(TENSOR_WAITS.values()) | TRANSFER | COMMIT
 """The rows that the sanitizer handles; the compiled shadow completes some of them itself."""
 
 
@@ -73,16 +76,16 @@ class ExactShadow(Shadow):
             head, silent, *hosts = held[index].tolist()
             op, lanes = head & 0xFFFFFFFF, head >> 32
             how, size, _ = self._ops[op]
-            copy = bool(how & 0x100)
+            copy = bool(how & COPY_ACCESS)
             slot, clock = (StateWord.COPY_SLOT, StateWord.COPY_CLOCK) if copy else (StateWord.SLOT, StateWord.CLOCK)
             who = self.words[slot] << 32 | self.words[clock]
             if copy:
                 size, self.words[StateWord.COPIED] = silent, self.words[clock]
-            if size and (not how & 0x10000 or how & 0x20000):
+            if size and (not how & HANDLED or how & ACCESSES_TOO):
                 for kind, chosen in ((_SILENT, lanes & silent), (_STORE, lanes & ~silent)) if how & 31 == _STORE else ((how & 31, lanes),):
                     for start, length in _ranges([hosts[lane] for lane in range(32) if chosen >> lane & 1], size):
                         self._span(start, length, who, op, kind)
-            if how & _HANDLED:
+            if how & _HANDED_OVER:
                 return index
         return count
 

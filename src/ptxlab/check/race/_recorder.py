@@ -16,8 +16,11 @@ from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, s
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
+    ACCESSES_TOO,
     COMMIT,
+    COPY_ACCESS,
     COPY_WAIT,
+    HANDLED,
     HOW_SHIFT,
     MBARRIER_WAIT,
     OP_WORDS,
@@ -50,7 +53,6 @@ _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
 _KIND_SHIFT = HOW_SHIFT + 1
-_COPY, _PYTHON, _BOTH = 0x100, 0x10000, 0x20000
 
 Handler: TypeAlias = "Callable[[Warp, Op], None]"
 """What a complete instruction does to the clocks of the warp that has executed it."""
@@ -156,7 +158,7 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
             table[op.index, OpWord.HOW] = COMMIT
         elif is_direct(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
-    table[[len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = _PYTHON
+    table[[len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
     return table
 
 
@@ -165,9 +167,9 @@ def _describe_wait(op: Op) -> tuple[int, int]:
     if isinstance(op.effects, WaitGroup) and not op.effects.everything:
         (pending,) = op.operands
         assert isinstance(pending, Const)
-        return _PYTHON | COPY_WAIT, pending.value & 0xFFFFFFFF
+        return HANDLED | COPY_WAIT, pending.value & 0xFFFFFFFF
     acquires = isinstance(op.effects, MbarrierWait) and not op.effects.order.relaxed
-    return _PYTHON | MBARRIER_WAIT * acquires, 0
+    return HANDLED | MBARRIER_WAIT * acquires, 0
 
 
 def _result_is_read(program: Program, index: int) -> bool:
@@ -189,18 +191,18 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
         if order.strong:
             kind = Kind.NARROW if order.scope < reaching[native.space.startswith("shared")] else Kind.STRONG
         orders = order.strong and (fenced or order.synchronises)
-        how = kind << 1 | (isinstance(native, Atomic) or native.write) | (_PYTHON | _BOTH if orders else 0)
+        how = kind << 1 | (isinstance(native, Atomic) or native.write) | (HANDLED | ACCESSES_TOO if orders else 0)
         return how, native.size
     if isinstance(native, MatrixAccess):
         return Kind.GENERIC << 1 | native.write, native.row
     if isinstance(native, CopyAsync):
-        return Kind.COPY << 1 | 1 | _COPY, native.size
+        return Kind.COPY << 1 | 1 | COPY_ACCESS, native.size
     if isinstance(op.effects, ProxyFence) and op.effects.acquires and op.effects.releases:
         spaces = op.effects.spaces
         return PROXY_FENCES[Row.ASYNC_SHARED] * (Space.SHARED in spaces) | PROXY_FENCES[Row.ASYNC_GLOBAL] * (Space.GLOBAL in spaces), 0
     if isinstance(native, TensorAccess):
-        return _PYTHON | TRANSFER | (Kind.ST << 1 | 1 if native.write else Kind.LD << 1), 0
+        return HANDLED | TRANSFER | (Kind.ST << 1 | 1 if native.write else Kind.LD << 1), 0
     if isinstance(native, Nothing) and op.effects is not None:
         waits = TENSOR_WAITS[op.effects.write] if isinstance(op.effects, TensorWait) and op.aligned else 0
-        return _PYTHON | waits, 0
+        return HANDLED | waits, 0
     return 0, 0

@@ -6,9 +6,12 @@ from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race.clocks.waits import MbarrierWord, WaitWord
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
 from ptxlab.check.race.shadow.shadow_ir import (
+    ACCESSES_TOO,
     CLUSTER_SHIFT,
     COMMIT,
+    COPY_ACCESS,
     COPY_WAIT,
+    HANDLED,
     HOW_SHIFT,
     MBARRIER_WAIT,
     OP_WORDS,
@@ -58,19 +61,19 @@ def emit_drain(module: Module) -> None:
         op = head & 0xFFFFFFFF
         info = ops.at(op * (8 * OP_WORDS))
         how, size = info.load("i64"), info.load("i64", 1)
-        copy = (how & 0x100).ne(0)
+        copy = (how & COPY_ACCESS).ne(0)
         slot = copy.select(state.word(StateWord.COPY_SLOT), state.word(StateWord.SLOT))
         clock = copy.select(state.word(StateWord.COPY_CLOCK), state.word(StateWord.CLOCK))
         size = copy.select(row.load("i64", 1), size)
         who = (slot << 32) | clock
         with c.when(copy):
             state.set_word(StateWord.COPIED, clock)
-        with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
+        with c.when(((how & HANDLED).eq(0) | (how & ACCESSES_TOO).ne(0)) & size.ne(0)):
             c.call("accesses", "void", state, row, who, op, how & (31 | READS_TOO), size)
         with c.when((how & COMMIT).ne(0)):
             for word in (StateWord.COPY_CLOCK, StateWord.COPY_GROUPS):
                 state.set_word(word, state.word(word) + 1)
-        python = c.variable("i64", how & 0x10000)
+        python = c.variable("i64", how & HANDLED)
         with c.when((how & TRANSFER).ne(0)):
             outcome = c.call("transfer", "i64", state, row, op, info)
             with c.when(outcome.eq(_SUSPECT)):

@@ -17,14 +17,17 @@ from ptxlab.engine.support.accesses import rows_up_to
 from ptxlab.native.builder import Function, Module, Value, Variable
 
 __all__ = [
+    "ACCESSES_TOO",
     "AGENT_HEADER",
     "BEFORE",
     "CLUSTER_SHIFT",
     "COMMIT",
     "CONCURRENT",
+    "COPY_ACCESS",
     "COPY_WAIT",
     "EQUAL",
     "FORMAL",
+    "HANDLED",
     "HOW_SHIFT",
     "MBARRIER_WAIT",
     "MEMOS",
@@ -59,6 +62,8 @@ NEAR = 4
 SUSPECT_WORDS = 6
 """The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL`, `UNWRITTEN` or `EQUAL`."""
 CONCURRENT, FORMAL, UNWRITTEN, EQUAL = range(4)
+COPY_ACCESS, HANDLED, ACCESSES_TOO = 0x100, 0x10000, 0x20000
+"""An access of cp.async; a row that Python handles; such a row that is an access, too."""
 READS_TOO = 0x20
 """A bit after kind and write: the access reads the bytes before it writes them."""
 PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
@@ -83,7 +88,7 @@ class OpWord(IntEnum):
     """The words of an instruction in the table of ops."""
 
     HOW = 0
-    """kind << 1 | write, `READS_TOO`; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19:
+    """kind << 1 | write, `READS_TOO`; bit 8: `COPY_ACCESS`; bit 16: `HANDLED`; bit 17: `ACCESSES_TOO`; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
     `COMMIT`; bits 24, 25: `COPY_WAIT` and `MBARRIER_WAIT`"""
     SIZE = 1

@@ -31,7 +31,7 @@ def record() -> Record:
     return Record("whole_kernels")
 
 
-INPUTS = re.compile(r"\.(special|full|large|few|far)$")
+INPUTS = re.compile(r"\.(special|full|large|few)$")
 """Inputs other than the first ones of a kernel."""
 
 

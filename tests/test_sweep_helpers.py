@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sweep_helpers import first_of_each, one_in
+from tests.sweep_helpers import first_of_each, first_seen, one_in, part
 
 
 def quick(parameters: list[Any]) -> list[tuple[Any, ...]]:
@@ -24,3 +24,18 @@ def test_first_of_each() -> None:
     assert [parameter.values for parameter in made] == [("bf16",), ("f16",), ("b8",), ("e4m3",), ("f32",)]
     assert quick(made) == [("bf16",), ("f16",), ("e4m3",)]
     assert quick(first_of_each([1, 1, 2], lambda number: number)) == [(1,), (2,)]
+
+
+def test_part() -> None:
+    made = part(one_in(4, ["a1", "a2", "b1", "b2", "c1", "c2"]), lambda name: name.startswith("b"))
+    assert [parameter.values for parameter in made] == [("a1",), ("a2",), ("b1",), ("b2",), ("c1",), ("c2",)]
+    assert quick(made) == [("a1",), ("c1",)]
+    assert [parameter.values[0] for parameter in made if "slow" not in {mark.name for mark in parameter.marks}] == ["a1", "b1", "b2", "c1"]
+    assert all("sweep" in {mark.name for mark in parameter.marks} for parameter in made if parameter.marks)
+
+
+def test_first_seen() -> None:
+    first = first_seen(lambda name, _: name[0])
+    assert [first(*values) for values in (("a1", 0), ("a2", 1), ("b1", 2), ("a3", 3))] == [True, False, True, False]
+    made = part(["a1", "a2", "b1"], first_seen(lambda name: name[0]))
+    assert [len(parameter.marks) for parameter in made] == [1, 2, 1]

@@ -9,10 +9,10 @@ module passes.
 from __future__ import annotations
 
 import re
-import resource
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ __all__ = ["Verdict", "judge"]
 
 SECONDS = 20
 MEMORY = 4 << 30
+LIMITED = ("sh", "-c", f'ulimit -v {MEMORY >> 10}; exec "$@"', "sh")
+"""A shell limits the memory: to run Python code in a child process, all of this process would be copied."""
 MODULE = """.version {version}
 .target {target}
 .address_size 64
@@ -51,21 +53,15 @@ class Verdict(NamedTuple):
 ACCEPTED = Verdict("accept", "")
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-
 def _assemble(ptxas: str, instructions: Sequence[str], target: str, version: str, folder: Path) -> tuple[int | None, str]:
     text = MODULE.format(version=version, target=target)
     for number, instruction in enumerate(instructions):
         text += KERNEL.format(number=number, instruction=instruction, wide=WIDE if "%rq" in instruction else "")
     source = folder / SOURCE
     source.write_text(text)
-    command = [ptxas, "-arch", target, str(source), "-o", str(folder / "k.cubin")]
+    command = [*LIMITED, ptxas, "-arch", target, str(source), "-o", str(folder / "k.cubin")]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=SECONDS + len(instructions) // 10, preexec_fn=_limit
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS + len(instructions) // 10)
     except subprocess.TimeoutExpired:
         return None, ""
     return done.returncode, done.stdout + done.stderr
@@ -76,14 +72,21 @@ def _message(said: str) -> str:
     return found[1] if found else ""
 
 
+@cache
+def _refusal(ptxas: str, target: str, version: str) -> Verdict | None:
+    """The verdict on every instruction where a module without any is refused already."""
+    with tempfile.TemporaryDirectory() as folder:
+        status, said = _assemble(ptxas, [], target, version, Path(folder))
+    return Verdict("reject", _message(said)) if status else None
+
+
 def judge(ptxas: str, instructions: Sequence[str], target: str, version: str, batch: int = 200) -> dict[str, Verdict]:
     """The verdict on each instruction, which is one line without a line break."""
     found: dict[str, Verdict] = {}
     every = list(dict.fromkeys(instructions))
+    if refusal := _refusal(ptxas, target, version):
+        return dict.fromkeys(every, refusal)
     with tempfile.TemporaryDirectory() as folder:
-        status, said = _assemble(ptxas, [], target, version, Path(folder))
-        if status:
-            return dict.fromkeys(every, Verdict("reject", _message(said)))
         for start in range(0, len(every), batch):
             _judge(ptxas, every[start : start + batch], target, version, Path(folder), found)
     return found

@@ -18,10 +18,17 @@ from pathlib import Path
 from ptxlab import cuda
 from ptxlab.cuda.building import DRIVER, build
 from ptxlab.interop.session import Session, Settings
+from ptxlab.isa import load_all
 
 SECONDS = 120
 """After which a sequence is ended."""
-PRELOADED = ("ptxlab.machine.launch.execution", "ptxlab.engine.lowering.lower", "ptxlab.engine.llvm.executable", "ptxlab.check.race")
+PRELOADED = (
+    *("llvmlite", "resource", "ptxlab.engine.lowering.lower", "ptxlab.engine.llvm.executable", "ptxlab.engine.llvm._region_cache"),
+    *("ptxlab.machine.launch.execution", "ptxlab.machine.memory.variables", "ptxlab.machine.observe.event_buffer"),
+    *("ptxlab.machine.observe.provenance", "ptxlab.check.model", "ptxlab.check.operands", "ptxlab.check.race._sanitizer"),
+    *("ptxlab.check.race.confirm", "ptxlab.check.race.report.findings", "ptxlab.check.race.undefined.observer"),
+)
+"""What a launch imports, with all instructions: otherwise each child would import it."""
 
 
 def _child(program: ctypes.CDLL, name: str, library: str, descriptor: int) -> None:
@@ -51,6 +58,7 @@ def main() -> None:
     """Run the sequences that the command line names."""
     for name in PRELOADED:
         import_module(name)
+    load_all()
     program, library = ctypes.CDLL(str(Path(sys.argv[1]).resolve())), str(build(DRIVER))
     for name in sys.argv[2:]:
         print(json.dumps({"name": name, "steps": steps_of(program, name, library)}), flush=True)

@@ -14,15 +14,17 @@ from ptxlab.debug import Focus, Position, Session, Stop
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.isa.context import Wait
 from ptxlab.machine import Replay
-from tests.sweep_helpers import one_in
+from tests.end_to_end.triton.case_helpers import kernel
+from tests.sweep_helpers import one_in, part
 from tests.time_helpers import processor_seconds, quickest, quickest_ratio
 
 from .debug_kernels import EXCHANGE, copies, prepared
-from .gemm_kernels import NAMES, compiled
+from .gemm_kernels import NAMES, PART, compiled
 from .test_motion import walk
 from .test_values import TYPES
 
 POLICIES = ("eager", "lazy", "random")
+CASES = part(one_in(20, [(name, POLICIES[number % 3]) for number, name in enumerate(NAMES)]), lambda name, _: name in PART)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm" / "launch.toml"
 
 
@@ -40,7 +42,7 @@ def stepped(session: Session, every: int) -> dict[int, str]:
     return found
 
 
-@pytest.mark.parametrize(("name", "policy"), one_in(20, [(name, POLICIES[number % 3]) for number, name in enumerate(NAMES)]))
+@pytest.mark.parametrize(("name", "policy"), CASES)
 def test_forward_and_back_over_every_kind_of_instruction(name: str, policy: str) -> None:
     """Compiled code, snapshots and single steps give the same memories, registers, barriers and queues at the same point."""
     replay = compiled(name, policy=policy)
@@ -55,7 +57,7 @@ def test_forward_and_back_over_every_kind_of_instruction(name: str, policy: str)
                 assert session.digest() == expected
 
 
-@pytest.mark.parametrize(("name", "policy"), one_in(20, [(name, POLICIES[number % 3]) for number, name in enumerate(NAMES)]))
+@pytest.mark.parametrize(("name", "policy"), CASES)
 def test_the_memory_of_a_plain_launch(name: str, policy: str) -> None:
     """In the debugger, with stops at every matrix instruction and asynchronous event, a kernel leaves the same bytes."""
     replay = compiled(name, policy=policy)
@@ -65,6 +67,14 @@ def test_the_memory_of_a_plain_launch(name: str, policy: str) -> None:
             pass
         assert session.launch.scheduler.instructions == result.stats.instructions
         assert all(np.array_equal(a.data, b.data) for a, b in zip(session.launch.device.memory.live(), memory.live(), strict=True))
+
+
+@pytest.mark.sweep
+def test_the_part_has_every_instruction_under_every_policy() -> None:
+    rows = {name: {op.row.pattern for op in kernel(name).program.ops} for name in NAMES}
+    assert set().union(*rows.values()) == set().union(*(rows[name] for name in PART))
+    assert {POLICIES[NAMES.index(name) % 3] for name in PART if name.startswith("sm90_")} == set(POLICIES)
+    assert {POLICIES[NAMES.index(name) % 3] for name in PART if not name.startswith("sm90_")} == set(POLICIES)
 
 
 PARTS = {

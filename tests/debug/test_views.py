@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab.debug import DebugError, Session
 from ptxlab.debug.views.operands import OperandView
-from tests.sweep_helpers import one_in
+from tests.sweep_helpers import one_in, part
 
 from .debug_kernels import COPIES, HEAD, LOOP, copies, output, prepared
-from .gemm_kernels import NAMES, compiled
+from .gemm_kernels import NAMES, PART, compiled
 
 PRODUCTS = [name for name in NAMES if "mm_" in name or "flash" in name]
 
@@ -43,7 +43,11 @@ def multiplied(view: OperandView, opcode: str) -> NDArray[Any]:
     )
 
 
-@pytest.mark.parametrize(("name", "policy"), one_in(20, [(name, ("eager", "lazy")[number % 2]) for number, name in enumerate(PRODUCTS)]))
+OTHER_OPERANDS = ("gl_mm_a_in_tmem_fp16", "gl_mm_i8", "gl_mm_fp16_acc16")
+CASES = one_in(20, [(name, ("eager", "lazy")[number % 2]) for number, name in enumerate(PRODUCTS)])
+
+
+@pytest.mark.parametrize(("name", "policy"), part(CASES, lambda name, _: name in (*PART, *OTHER_OPERANDS)))
 def test_a_product_of_what_is_shown_is_what_the_instruction_gives(name: str, policy: str) -> None:
     """Each product of the launch: what its operands are before it performs, and what D is after it."""
     with Session(compiled(name, policy=policy)) as session:

@@ -12,6 +12,7 @@ import pytest
 import ptxlab
 from ptxlab.engine import lower
 from ptxlab.isa import CATALOGUE, load_all
+from tests.sweep_helpers import first_seen, part
 
 from .order_table import FRAME, NO_ACCESS, TABLE, Pair
 
@@ -36,12 +37,18 @@ def launch(pair: Pair, form: str, ordered: bool) -> Any:
     return result
 
 
+def instruction(pair: Pair, form: str) -> tuple[str, str]:
+    """The code of a line of the table, and an instruction without most of its modifiers."""
+    return pair.code, ".".join(form.partition(" ")[0].rstrip(";").split(".")[:3])
+
+
 def cases(with_code: bool) -> list[Any]:
     """Every form of every line of the table, or of those that have a code.
 
-    `make quick` runs the first form of each third line.
+    `make quick` runs the first form of each third line, `make test` the first form of each line, and of each instruction with each code.
     """
-    return [
+    first = first_seen(instruction)
+    parameters = [
         pytest.param(
             pair,
             form,
@@ -51,6 +58,7 @@ def cases(with_code: bool) -> list[Any]:
         for pair, form in CASES
         if pair.code or not with_code
     ]
+    return part(parameters, lambda pair, form: first(pair, form) or form == pair.forms[0])
 
 
 @pytest.mark.parametrize(("pair", "form"), cases(with_code=False))

@@ -12,7 +12,7 @@ import ptxlab
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
 from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine import mirrored
-from tests.sweep_helpers import one_in
+from tests.sweep_helpers import one_in, part
 
 REGISTERS, FLOATS, PREDICATES = 12, 4, 4
 FILLINGS = 24
@@ -155,7 +155,7 @@ def filled(loaded: ptxlab.Kernel, seed: int) -> NDArray[np.uint8]:
     return out
 
 
-@pytest.mark.parametrize("seed", one_in(8, range(PROGRAMS)))
+@pytest.mark.parametrize("seed", part(one_in(8, range(PROGRAMS)), lambda seed: seed % 2 == 0))
 def test_a_defined_bit_never_differs(seed: int) -> None:
     loaded = ptxlab.loads(Writer(seed).text()).kernel()
     undefined = undefined_of(loaded, np.zeros(32 * BYTES, np.uint8))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptxlab
-from tests.sweep_helpers import one_in
+from tests.sweep_helpers import one_in, part
 
 from .test_non_interference import BYTES, FLOATS, HEAD, REGISTERS, Writer, filled, undefined_of
 
@@ -73,7 +73,7 @@ class NumberWriter(Writer):
         )[kind - 2]
 
 
-@pytest.mark.parametrize("seed", one_in(8, range(PROGRAMS)))
+@pytest.mark.parametrize("seed", part(one_in(8, range(PROGRAMS)), lambda seed: seed % 2 == 0))
 def test_a_defined_bit_never_differs(seed: int) -> None:
     loaded = ptxlab.loads(NumberWriter(seed).text()).kernel()
     undefined = undefined_of(loaded, np.zeros(32 * BYTES, np.uint8))

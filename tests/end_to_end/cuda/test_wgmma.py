@@ -12,6 +12,7 @@ import ptxlab
 from ptxlab.interop import nvcc
 from tests.end_to_end.cuda.schedule_helpers import Schedules
 from tests.end_to_end.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
+from tests.sweep_helpers import part
 
 
 @cache
@@ -19,7 +20,12 @@ def module() -> ptxlab.Module:
     return nvcc.compile(SOURCE, arch="sm_90a", fmad=False)
 
 
-@pytest.mark.parametrize(("number", "gemm"), list(enumerate(gemms())), ids=lambda g: getattr(g, "name", ""))
+def of_part(number: int, gemm: Gemm) -> bool:
+    """Each pair of types: with A in shared memory or in registers, in turn."""
+    return number % 2 == number // 2 % 2 or "MNMajor" in (gemm.a_source, gemm.b_source)
+
+
+@pytest.mark.parametrize(("number", "gemm"), part(enumerate(gemms()), of_part), ids=lambda g: getattr(g, "name", ""))
 def test_gemm(number: int, gemm: Gemm, schedules: Schedules) -> None:
     """In turn, under another schedule than the records of `tests/hardware`."""
     for schedule in schedules(number + 1):

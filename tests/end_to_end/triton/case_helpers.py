@@ -33,6 +33,12 @@ def launch_info(folder: Path = HERE) -> dict[str, Any]:
     return info
 
 
+def first_of_each_function(folder: Path = HERE) -> list[str]:
+    """The first kernel of each function of the sources."""
+    names = {info["entry"]: name for name, info in reversed(launch_info(folder).items())}
+    return [name for name in launch_info(folder) if name in names.values()]
+
+
 def info_of(name: str) -> dict[str, Any]:
     """What the compiler said about one kernel."""
     info: dict[str, Any] = launch_info(SM90 if for_hopper(name) else HERE)[name]

@@ -74,7 +74,7 @@ class Consumption:
     def read_at_ends(self) -> dict[int, int]:
         """By the last op of a block the bits that all paths through the block have read, and some other path to a successor has not.
 
-        A branch, or a service, which leaves compiled code, is not executed yet at what counts as the end; it is what the lanes execute next.
+        A branch, or a service, which leaves compiled code, is not executed yet at what counts as the end: it is what lanes execute next.
         """
         program, entries, found = self._program, self._entries, {}
         for number, (unread, read) in entries.items() if self.loads else ():

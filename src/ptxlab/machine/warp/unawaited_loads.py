@@ -116,10 +116,14 @@ def _without_wait(program: Program) -> frozenset[int]:
 
 def _loads(program: Program, use: Early) -> list[Op]:
     """The loads that write a register of a use, in the order of the program."""
-    held = sorted(~item for item in use.held)
-    return [program.ops[index] for index in held if not set(program.writes[index]).isdisjoint(use.registers)]
+    return [program.ops[index] for index in sorted(~item for item in use.held) if _writes(program, index, use)]
+
+
+def _writes(program: Program, load: int, use: Early) -> bool:
+    return not set(program.writes[load]).isdisjoint(use.registers)
 
 
 def _is_authors(program: Program, use: Early) -> bool:
     """Whether an author has written a use behind the load, with no wait between."""
-    return any(program.text_order.is_authors(load.line, use.op.line) for load in _loads(program, use))
+    loads = (program.ops[~item] for item in use.held)
+    return any(program.text_order.is_authors(load.line, use.op.line) and _writes(program, load.index, use) for load in loads)

@@ -432,6 +432,13 @@ except Exception as error:
     assert line.endswith("): pip install 'ptxlab[cute]'")
 
 
+def test_cute_dsl_that_cannot_be_imported_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``cutlass.cute`` is there from other tests of the process: page I101 hides the package above it."""
+    monkeypatch.setitem(sys.modules, "cutlass", None)
+    with pytest.raises(PtxlabError, match="CuTe DSL cannot be imported"):
+        cute.compile(None)
+
+
 def test_import_is_lazy() -> None:
     program = "import sys, ptxlab.interop.cute; print('cutlass' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)

@@ -266,7 +266,7 @@ _CODES = (
         "Asynchronous wgmma Instructions: wgmma.fence",
     ),
     CodeInfo("R805", "warning", "a register is used while wgmma.mma_async may still write to it", _WARPGROUPS_MMA),
-    CodeInfo("R809", "note", "a register of tcgen05.ld is used without tcgen05.wait::ld", _WAIT),
+    CodeInfo("R809", "warning", "a register of tcgen05.ld is used before tcgen05.wait::ld", _WAIT),
     # Warp-level matrix instructions (W91x).
     CodeInfo("W911", "error", "a selector of mma outside its range", _SCALING),
     CodeInfo("W912", "error", "a form of mma that the target does not have", "Target ISA Notes"),

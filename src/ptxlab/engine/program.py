@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op, Reg
+from ptxlab.ptx import TextOrder
 
 __all__ = [
     "HOW_SHIFT",
@@ -318,6 +319,7 @@ class Program:
     symbols: list[str]
     """Global and const variables whose addresses the device supplies, in the order of the context's symbol table."""
     directives: dict[str, tuple[int | str, ...]]
+    text_order: TextOrder = field(compare=False, repr=False)
     local_variables: dict[str, int] = field(default_factory=dict)
     natives: dict[int, Native] = field(default_factory=dict)
     """What each native op does, by op index."""

@@ -17,7 +17,7 @@ from ptxlab.machine.launch.configuration import LaunchConfiguration, Outside
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.launch.result import Result
 from ptxlab.machine.observe.observer import Tracing, warm_observers
-from ptxlab.machine.warp.consumption import noted_ends
+from ptxlab.machine.warp.consumption import Consumption
 from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class Kernel:
         found = self._variants.get(asked)
         if found is None:
             from ptxlab.engine import Executable
+            from ptxlab.machine.launch.program_facts import facts_of
 
             program = self._lower(contract)
             tracked, followed = tracked or not program.tracked, followed or not program.loaded.rows
@@ -77,10 +78,13 @@ class Kernel:
             if found is None:
                 program = program if tracked else program.untracked()
                 program = program if followed else program.unfollowed()
-                program = program.recording(noted_ends(program)) if recorded else program
+                consumption = Consumption(program) if recorded else None
+                program = program if consumption is None else program.recording(frozenset(consumption.read_at_ends))
                 program = program.counting() if counted else program
                 with collection_paused():
                     found = self._variants[key] = program, Executable(program)
+                if consumption is not None:
+                    facts_of(*found).know(Consumption, consumption)
             self._variants[asked] = found
         return found
 

@@ -4,7 +4,7 @@ from ptxlab.ptx._cursor import PtxSyntaxError
 from ptxlab.ptx._embedded import Embedded, embedded, is_binary
 from ptxlab.ptx._outline import may_declare, outline, text_without_bodies
 from ptxlab.ptx._parser import parse
-from ptxlab.ptx._places import SourceMap, line_text, opcode_span, operand_span, place
+from ptxlab.ptx._places import SourceMap, TextOrder, line_text, opcode_span, operand_span, place
 from ptxlab.ptx._printer import to_text
 from ptxlab.ptx._tokens import Token, tokens
 from ptxlab.ptx.ast import (
@@ -73,6 +73,7 @@ __all__ = [
     "Statement",
     "SymbolValue",
     "Targets",
+    "TextOrder",
     "Token",
     "TopLevel",
     "Variable",

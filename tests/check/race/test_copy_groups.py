@@ -8,7 +8,7 @@ import pytest
 
 from ptxlab.machine.observe.event_buffer import CAPACITY
 
-from .small_kernels import SCHEDULES, WGMMA, found, launch
+from .small_kernels import SCHEDULES, WGMMA, found, launch, text
 
 COPY = "cp.async.ca.shared.global [%r3], [%rd2], 16;"
 OTHER = "cp.async.ca.shared.global [%r3+4096], [%rd2], 16;"
@@ -69,5 +69,11 @@ def test_a_full_buffer_before_a_group(end: tuple[str, ...], rows: int) -> None:
 def test_a_product_follows_the_waits_of_all_four_warps(wait: str, code: str | None, barrier: str, schedule: dict[str, Any]) -> None:
     """Each warp waits for its own copies before its share of the product, so that a barrier adds nothing."""
     end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n" + WAIT_ALL
-    result = launch(PLACES + "\n".join((COPY, COMMIT, wait, barrier, WGMMA, end)), target="sm_90a", block=128, **schedule)
+    body = PLACES + "\n".join((COPY, COMMIT, wait, barrier, WGMMA, end))
+    result = launch(body, target="sm_90a", block=128, **schedule)
     assert [code for code, _ in found(result)] == ([] if code is None else [code])
+    if code == "X102":
+        lines = text(body, "sm_90a", "").split("\n")
+        copy, product = lines.index(COPY) + 1, result.diagnostics[0].place.line
+        where = f"before the barrier that lets line {product} go on" if barrier else f"in the same threads, before line {product}"
+        assert result.diagnostics[0].fix == f"insert fence.proxy.async after the wait for line {copy}, {where}"

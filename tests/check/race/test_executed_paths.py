@@ -6,7 +6,9 @@ import pytest
 
 import ptxlab
 from ptxlab.check.race import _recorder
-from ptxlab.machine.warp.consumption import noted_ends
+from ptxlab.machine.launch.program_facts import facts_of
+from ptxlab.machine.warp import consumption
+from ptxlab.machine.warp.consumption import Consumption
 
 from .test_unawaited_loads import KERNEL, LOAD, USE, WAIT, found
 
@@ -14,6 +16,10 @@ TWO = LOAD.replace("x1", "x2").replace("{loaded}", "{loaded, other}")
 USE_OTHER = "add.u32 sum, other, sum;\n"
 ODD = "and.b32 sum, tid, 1;\nsetp.eq.u32 r, sum, 1;\n"
 LANES = "setp.lt.u32 r, tid, 1000;\n"
+THREE = "tcgen05.st.sync.aligned.32x32b.x1.b32 [at], {n};\ntcgen05.wait::st.sync.aligned;\n" + LOAD
+PLACE = ".shared .align 4 .b8 room[512];\nmov.u32 other, room;\nmad.lo.u32 other, tid, 4, other;\n"
+COPY = "cp.async.ca.shared.global [other], [out], 4;\n"
+COPIED = "DONE:\ncp.async.wait_all;\n"
 
 CASES = {
     #                                    the text, whether all registers are read, how many ends of blocks are noted
@@ -54,6 +60,12 @@ CASES = {
     "by half of the lanes": (ODD + LOAD + "@r bra DONE;\n" + USE + "DONE:\n", False, 1),
     "by all lanes": (LANES + LOAD + "@!r bra DONE;\n" + USE + "DONE:\n", True, 1),
     "by a store": (LOAD + "@q bra DONE;\n@q st.global.u32 [out], loaded;\nDONE:\n", True, 1),
+    "by a service at the end": (LOAD + "@q bra DONE;\nnanosleep.u32 loaded;\nDONE:\n", True, 1),
+    "before a service at the end": (LOAD + "@q bra DONE;\n" + USE + "nanosleep.u32 n;\nDONE:\n", True, 1),
+    "by a service on the other path": (LOAD + "@!q bra DONE;\nnanosleep.u32 loaded;\nDONE:\n", False, 1),
+    "by a copy at the end": (PLACE + THREE + "@q bra DONE;\n" + COPY.replace("4;", "4, loaded;") + COPIED, True, 1),
+    "before a copy at the end": (PLACE + LOAD + "@q bra DONE;\n" + USE + COPY + COPIED, True, 1),
+    "by a copy on the other path": (PLACE + THREE + "@!q bra DONE;\n" + COPY.replace("4;", "4, loaded;") + COPIED, False, 1),
     "at a branch": (LOAD + "@q bra DONE;\n" + USE + "bra DONE;\nDONE:\n", True, 1),
 }
 
@@ -78,7 +90,16 @@ def test_reading_does_not_count_in_the_model_spec() -> None:
 def test_compiled_code_notes_only_ends_behind_which_others_have_not_read(name: str) -> None:
     text = KERNEL.replace("BODY", CASES[name][0]).replace("LANES", "21").replace("FENCE", "").replace("AFTER", "")
     kernel = ptxlab.loads(text).kernel()
-    program, _ = kernel.variant(False, True)
-    assert program.noted_ends == noted_ends(program)
+    program, executable = kernel.variant(False, True)
+    assert program.noted_ends == frozenset(facts_of(program, executable).of(Consumption).read_at_ends)
     assert len(program.noted_ends) == CASES[name][2]
     assert kernel.variant(False, False)[0].noted_ends == frozenset()
+
+
+def test_what_is_read_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+    solve = consumption.entry_states
+    monkeypatch.setattr(consumption, "entry_states", lambda program, *args: (solved.append(program.name), solve(program, *args))[1])
+    body = CASES["on the path that is executed"][0]
+    assert found(body, "practice", check="race") == [("X109", "note")]
+    assert solved == ["k"]

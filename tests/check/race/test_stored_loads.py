@@ -37,7 +37,15 @@ ret;
 """
 
 
-@pytest.mark.parametrize(("stored", "found"), [("loaded", [("X109", "note")]), ("tid", [("X108", "error")])])
-def test_what_is_stored(stored: str, found: list[tuple[str, str]]) -> None:
-    result = ptxlab.loads(KERNEL.replace("STORED", stored)).kernel().launch(args=[np.zeros(4, np.uint32)])
+@pytest.mark.parametrize(
+    ("stored", "check", "found"),
+    [
+        ("loaded", "race", [("X109", "note")]),
+        ("loaded", "all", [("R809", "warning")]),
+        ("tid", "race", [("X108", "error")]),
+        ("tid", "all", [("X108", "error")]),
+    ],
+)
+def test_what_is_stored(stored: str, check: str, found: list[tuple[str, str]]) -> None:
+    result = ptxlab.loads(KERNEL.replace("STORED", stored)).kernel().launch(args=[np.zeros(4, np.uint32)], check=check)
     assert [(d.code, d.severity) for d in result.diagnostics] == found

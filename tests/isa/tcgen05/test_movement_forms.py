@@ -100,7 +100,8 @@ def transfer(
     save = "".join(f"st.global.u32 [registers+{4 * i}], r{i};\n" for i in range(count))
     save += f"st.global.u32 [registers+{4 * count}], red;\n" if reduced else ""
     after, out = np.zeros_like(before), registers.copy()
-    result = kernel(f"{load}{instruction};\n{save}", count, target).launch(grid=1, block=128, args=[before, after, out, at], check=VALUES)
+    body = f"{load}{instruction};\ntcgen05.wait::ld.sync.aligned;\n{save}"
+    result = kernel(body, count, target).launch(grid=1, block=128, args=[before, after, out, at], check=VALUES)
     result.raise_for_errors()
     assert result.diagnostics == ()
     return after, out

@@ -135,7 +135,7 @@ class AccessRecorder:
 def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads, and for ends of blocks.
 
-    The result is uint64[2 * ops, word].
+    The result is uint64[3 * ops, word], or uint64[2 * ops, word] without such ends.
 
     ``sources``: whether to watch what cp.async reads.
     """
@@ -143,7 +143,7 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     in_cluster = Scope.CLUSTER if launch.cluster_size > 1 else Scope.CTA
     in_grid = Scope.GPU if launch.total_ctas > launch.cluster_size else in_cluster
     fenced = any(isinstance(op.effects, Fence) for op in program.ops)
-    table: NDArray[np.uint64] = np.zeros((2 * max(len(program.ops), 1), OP_WORDS), np.uint64)
+    table: NDArray[np.uint64] = np.zeros(((3 if program.noted_ends else 2) * max(len(program.ops), 1), OP_WORDS), np.uint64)
     unwatched = frozenset() if launch.facts.of(waits_for_grid) else launch.facts.of(dead_loads)
     for index, native in program.natives.items():
         if index in unwatched:
@@ -158,7 +158,7 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
             table[op.index, OpWord.HOW] = COMMIT
         elif is_direct(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
-    table[[len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
+    table[[2 * len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
     return table
 
 

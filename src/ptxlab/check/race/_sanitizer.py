@@ -253,8 +253,8 @@ class Sanitizer(Observer):
         """A recorded row that moves clocks, or accesses tensor memory, or tells which path is executed."""
         head = self._heads[at * ROW_WORDS]
         index = head & 0xFFFFFFFF
-        if index >= len(self._ops):
-            self._tensor_memory.block_ended(warp, agent, index - len(self._ops), head >> 32)
+        if index >= 2 * len(self._ops):
+            self._tensor_memory.block_ended(warp, agent, index - 2 * len(self._ops), head >> 32)
             return
         native = self._natives.get(index)
         op = self._ops[index]

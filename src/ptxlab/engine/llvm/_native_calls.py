@@ -161,7 +161,7 @@ class Caller:
         """Note that lanes are at the end of a block, of which this is the last op, if a recorded program is to."""
         if op.index in self.program.noted_ends:
             code, mask = self.code, self.context.load("i32", 2 * Word.MASK)
-            number = self.number(op.index + len(self.program.ops))
+            number = self.number(op.index + 2 * len(self.program.ops))
             self.helper("record", "void", self.context, mask, number, code.const("i64", 0), code.const("ptr", 0))
 
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:

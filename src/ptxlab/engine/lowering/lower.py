@@ -25,7 +25,7 @@ from ptxlab.isa.control import inserted
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.collection import collection_paused
-from ptxlab.ptx import ast, line_text, operand_span, text_without_bodies
+from ptxlab.ptx import TextOrder, ast, line_text, operand_span, text_without_bodies
 
 __all__ = ["Lowering", "lower", "resolve"]
 
@@ -160,6 +160,7 @@ class Lowering:
             local_bytes=self.local_bytes,
             symbols=list(self.symbols),
             directives=dict(function.directives),
+            text_order=TextOrder(self.module),
             local_variables=self.local_variables,
             digest=blake2b(text.encode()).hexdigest() if self.module.text else "",
         )

@@ -34,10 +34,10 @@ def cutlass() -> Any:
     after_import(_bindings_runtime.MODULE, _bindings_runtime.install)
     try:
         import_module("cutlass.cute")
+        return import_module("cutlass")
     except ImportError as error:
         reason = str(error).partition("\n")[0]
         raise LaunchError(missing(f"CuTe DSL cannot be imported ({reason})", "cute", "I101")) from None
-    return import_module("cutlass")
 
 
 @cache

@@ -103,6 +103,10 @@ class ProgramFacts:
             found = self._found[key] = find(self.program, *given)
         return found
 
+    def know(self, find: Callable[[Program], T], found: T) -> None:
+        """Keep ``find(program)``, which has been found before."""
+        self._found[find, ()] = found
+
     def each_of(self, find: Callable[[Program], Iterable[T]]) -> tuple[T, ...]:
         """What ``find(program)`` yields."""
         return self.of(_every, find)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,12 +22,11 @@ from ptxlab.machine.warp.pending_registers import (
     Early,
     early_uses,
     lends_registers,
-    never_awaited_loads,
     overwritten_sources,
-    unawaited_loads,
     unfenced,
     unfenced_values,
 )
+from ptxlab.machine.warp.unawaited_loads import missing_waits
 from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
@@ -199,42 +198,53 @@ class Reports:
 
     def early_uses(self) -> None:
         """Report registers that are used while an asynchronous operation may work on them: once for what is in flight at one time."""
-        if not self._launch.facts.of(lends_registers):
-            return
-        names = self._launch.program.registers
         letter = self._launch.model == "spec"
+        if self._launch.facts.of(lends_registers):
+            self._uses_of_products(letter)
+        for missing in self._launch.facts.of(missing_waits, letter):
+            follows = " before the tcgen05.wait::ld" if letter or missing.follows else ", and no tcgen05.wait::ld follows the load"
+            fix = "execute tcgen05.wait::ld.sync.aligned between the load and this instruction"
+            details = [("in flight", self._names(missing.loads)), *self._lines_of(missing.others)]
+            op = missing.first.op
+            self.add("R809", f"{self._use(missing.first)}{follows}", op, fix=fix, severity=missing.severity, details=details)
+            self._unawaited["R809", op.index, 0] = missing.loads
+
+    def _uses_of_products(self, letter: bool) -> None:
         wait = "execute wgmma.commit_group and wgmma.wait_group before"
         for found, code, text, fix in (
-            (early_uses, "R805", "{} uses {} while a wgmma.mma_async that has not been waited for may still write to it", wait),
-            (overwritten_sources, "R806", "{} writes {} while a wgmma.mma_async that has not been waited for may still read it", wait),
+            (early_uses, "R805", " while a wgmma.mma_async that has not been waited for may still write to it", wait),
+            (overwritten_sources, "R806", " while a wgmma.mma_async that has not been waited for may still read it", wait),
             (
                 unfenced if letter else unfenced_values,
                 "R807",
-                "{} uses {}, which other instructions may have written since the last wgmma.fence",
+                ", which other instructions may have written since the last wgmma.fence",
                 "execute wgmma.fence.sync.aligned after the last write to the registers",
-            ),
-            (
-                unawaited_loads if letter else never_awaited_loads,
-                "R809",
-                "{} uses {} before the tcgen05.wait::ld" if letter else "{} uses {}, and no tcgen05.wait::ld follows the load",
-                "execute tcgen05.wait::ld.sync.aligned between the load and this instruction",
             ),
         ):
             groups: dict[frozenset[int], list[Early]] = {}
             for early in self._launch.facts.each_of(found):
                 groups.setdefault(early.held, []).append(early)
-            for held, ((op, registers, _), *others) in groups.items():
-                listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")
-                lines = sorted({str(other.op.line) for other in others}, key=int)
-                more = "other uses", "lines " + ", ".join(lines[:_MOST_NAMES]) + (", ..." if len(lines) > _MOST_NAMES else "")
-                details = [("in flight", "; ".join(self.name(self._launch.program.ops[~i]) for i in sorted(held, reverse=True) if i < 0))]
-                shown = [*details[: code in ("R805", "R809")], *[more][: len(others)]]
-                severity = "error" if code == "R809" and letter else None
-                self.add(code, text.format(op.opcode, listed), op, fix=fix, severity=severity, details=shown)
-                if code == "R809":
-                    self._unawaited[code, op.index, 0] = frozenset(~item for item in held if item < 0)
+            for held, (first, *others) in groups.items():
+                op, operations = first.op, frozenset(~item for item in held if item < 0)
+                details = [("in flight", self._names(operations))] if code == "R805" else []
+                verb = "writes" if found is overwritten_sources else "uses"
+                self.add(code, self._use(first, verb) + text, op, fix=fix, details=[*details, *self._lines_of(others)])
                 if found is early_uses and self._launch.policy != "eager" and not any(self._writes(early) for early in groups[held]):
-                    self.in_flight[code, op.index] = frozenset(~item for item in held if item < 0)
+                    self.in_flight[code, op.index] = operations
+
+    def _use(self, early: Early, verb: str = "uses") -> str:
+        """An instruction and registers of it, for a message."""
+        names = [self._launch.program.registers[r].name for r in early.registers[:_MOST_NAMES]]
+        return f"{early.op.opcode} {verb} {', '.join(names)}" + ", ..." * (len(early.registers) > _MOST_NAMES)
+
+    def _names(self, operations: frozenset[int]) -> str:
+        return "; ".join(self.name(self._launch.program.ops[index]) for index in sorted(operations))
+
+    def _lines_of(self, others: Sequence[Early]) -> list[tuple[str, str]]:
+        """The detail with the lines of other instructions of which a finding holds."""
+        lines = sorted({other.op.line for other in others})
+        text = "lines " + ", ".join(map(str, lines[:_MOST_NAMES])) + ", ..." * (len(lines) > _MOST_NAMES)
+        return [("other uses", text)] if lines else []
 
     def _writes(self, early: Early) -> bool:
         """Whether an op also writes registers that are in flight, or is an asynchronous operation on some of them."""

@@ -149,7 +149,7 @@ class Watch(Observer):
         self._low = np.uint64(self.memory.ctypes.data)
         self._high = self._low + np.uint64(self.memory.size)
         sizes = [_written_bytes(program.natives.get(op.index)) for op in program.ops] or [0]
-        self._sizes = np.array([*sizes, *([0] * len(sizes))], np.uint64)  # the second rows of copies write nothing
+        self._sizes = np.array([*sizes, *([0] * 2 * len(sizes))], np.uint64)  # second rows of copies, and ends of blocks, write nothing
         self._stores = frozenset(index for index, native in program.natives.items() if isinstance(native, LaneAccess) and native.write)
         self._buffer = EventBuffer(self.launch, self._full)
 

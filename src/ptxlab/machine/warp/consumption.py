@@ -7,10 +7,9 @@ from functools import cached_property
 
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import TensorTransfer
-from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.machine.warp.pending_registers import entry_states
 
-__all__ = ["Consumption", "noted_ends"]
+__all__ = ["Consumption"]
 
 
 @dataclass(eq=False)
@@ -75,22 +74,19 @@ class Consumption:
     def read_at_ends(self) -> dict[int, int]:
         """By the last op of a block the bits that all paths through the block have read, and some other path to a successor has not.
 
-        A branch, or a service, which leaves compiled code, is not executed yet at what counts as the end.
+        A branch, or a service, which leaves compiled code, is not executed yet at what counts as the end: it is what lanes execute next.
         """
         program, entries, found = self._program, self._entries, {}
         for number, (unread, read) in entries.items() if self.loads else ():
             block = program.blocks[number]
-            state = before = unread, read
+            state = unread, read
             for index in range(block.start, block.stop):
-                before, state = state, self._after(index, state)
-            last = program.ops[block.stop - 1]
-            lost = 0
+                state = self._after(index, state)
+            bits = 0
             for to in block.successors:
-                lost |= entries[to][0] & ~state[0] & state[1]
-            bits = lost & ~before[0] if last.row.kind in ("control", "service") else lost
-            # What a cp.async reads is noted under the number that the end of its block would have.
-            if bits and not isinstance(program.natives.get(last.index), CopyAsync):
-                found[last.index] = bits
+                bits |= entries[to][0] & ~state[0] & state[1]
+            if bits:
+                found[block.stop - 1] = bits
         return found
 
     def unread(self, index: int) -> int:
@@ -110,8 +106,3 @@ class Consumption:
         ``read`` are the bits of those that have been read on the path that was executed.
         """
         return not self.loads[load] & self._read(index, self.unread(index)) & ~read
-
-
-def noted_ends(program: Program) -> frozenset[int]:
-    """The last ops of the blocks at whose ends compiled code tells which path it executes."""
-    return frozenset(Consumption(program).read_at_ends)

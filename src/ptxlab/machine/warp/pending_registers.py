@@ -1,10 +1,7 @@
-"""Instructions that use registers too early: those of a wgmma.mma_async or a tcgen05.ld which has not been waited for.
+"""Instructions that use registers of a wgmma.mma_async which has not been waited for.
 
 Section "Asynchronous wgmma Instructions: wgmma.mma_async": the registers of D belong to the operation until wgmma.wait_group. A forward
 data-flow analysis finds the registers in flight before each instruction: those that are in flight on some path that leads there.
-
-Section "tcgen05.wait instruction based completion mechanism": tcgen05.wait::ld observes the completion of tcgen05.ld. An instruction that
-reads a register of the load gets the loaded value all the same (section "Register dependencies, same thread").
 """
 
 from __future__ import annotations
@@ -15,17 +12,17 @@ from typing import NamedTuple, TypeVar
 
 from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
-from ptxlab.isa.catalogue import Control
-from ptxlab.isa.effects import CommitGroup, Completion, TensorTransfer, TensorWait, WaitGroup, WgmmaFence
+from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
 from ptxlab.isa.operands import Const, Group, Op, Reg
 
 __all__ = [
     "Early",
+    "Registers",
     "early_uses",
     "entry_states",
-    "never_awaited_loads",
+    "lends_registers",
     "overwritten_sources",
-    "unawaited_loads",
+    "states",
     "unfenced",
     "unfenced_values",
 ]
@@ -86,7 +83,7 @@ def entry_states(
     return entries
 
 
-def _states(
+def states(
     program: Program, first: State, after: Callable[[Op, State], State], join: Callable[[State, State], State]
 ) -> Iterator[tuple[Op, State]]:
     """Yield each op that can be reached, with the state before it."""
@@ -111,10 +108,15 @@ def _in_flight(program: Program, registers: Callable[[Op], tuple[int, ...]]) -> 
         return state
 
     before, held = _InFlight(), _NONE
-    for op, state in _states(program, before, after, _InFlight.joined):
+    for op, state in states(program, before, after, _InFlight.joined):
         if state is not before:
             before, held = state, state.open.union(*state.groups)
         yield op, held
+
+
+def lends_registers(program: Program) -> bool:
+    """Whether an instruction works on registers after it has been issued: none has early uses else."""
+    return any(op.row.updates for op in program.ops)
 
 
 def _targets(op: Op) -> tuple[int, ...]:
@@ -202,61 +204,6 @@ def _unfenced(program: Program, constants: bool) -> Iterator[Early]:
             return state._replace(constants=state.constants.union(writes)) if writes else state
         return state._replace(written=state.written.union(named.intersection(writes)), constants=state.constants.difference(writes))
 
-    for op, state in _states(program, _Unfenced(named), after, _Unfenced.joined):
+    for op, state in states(program, _Unfenced(named), after, _Unfenced.joined):
         if op.row.updates:
             yield from _early(op, state.written.intersection((*_targets(op), *_sources(op))), state.written)
-
-
-# ------------------------------------------------------------------------------------------------------------- tcgen05.ld
-
-
-def lends_registers(program: Program) -> bool:
-    """Whether an instruction works on registers after it has been issued: none has early uses else."""
-    return any(op.row.updates or _is_load(op) for op in program.ops)
-
-
-def _is_load(op: Op) -> bool:
-    return isinstance(op.effects, TensorTransfer) and not op.effects.write
-
-
-def _is_wait(op: Op) -> bool:
-    return isinstance(op.effects, TensorWait) and not op.effects.write
-
-
-def unawaited_loads(program: Program) -> Iterator[Early]:
-    """Find ops that read or write a register of a tcgen05.ld before tcgen05.wait::ld. Another tcgen05.ld may write it."""
-    if not any(map(_is_load, program.ops)):
-        return
-
-    def after(op: Op, held: Registers) -> Registers:
-        if _is_wait(op):
-            return _NONE
-        if _is_load(op):
-            return held.union(program.writes[op.index], (~op.index,))
-        return held.difference(program.writes[op.index]) if held else held
-
-    for op, held in _states(program, _NONE, after, frozenset.union):
-        if held:
-            guard = () if op.guard is None else (op.guard.index,)
-            used = (*program.reads[op.index], *guard, *(() if _is_load(op) else program.writes[op.index]))
-            yield from _early(op, held.intersection(used), frozenset(item for item in held if item < 0))
-
-
-def never_awaited_loads(program: Program) -> Iterator[Early]:
-    """Find the `unawaited_loads` from which some path leads to the end of the thread without any tcgen05.wait::ld."""
-    found = list(unawaited_loads(program))
-    if not found:
-        return
-    waits = {op.index for op in program.ops if _is_wait(op)}
-    ends = (Control.EXIT, Control.RETURN)
-    ending = {number for number, block in enumerate(program.blocks) if program.ops[block.stop - 1].row.semantics in ends}
-    unwaiting = {number for number, block in enumerate(program.blocks) if waits.isdisjoint(range(block.start, block.stop))}
-    lost = set[int]()
-    new = ending & unwaiting
-    while new:
-        lost |= new
-        new = {n for n in unwaiting - lost if not lost.isdisjoint(program.blocks[n].successors)}
-    for early in found:
-        number, block = next((n, b) for n, b in enumerate(program.blocks) if b.start <= early.op.index < b.stop)
-        if waits.isdisjoint(range(early.op.index, block.stop)) and (number in ending or not lost.isdisjoint(block.successors)):
-            yield early

@@ -142,7 +142,7 @@ _LOADED = "insert tcgen05.wait::ld.sync.aligned after line {0}, before the barri
 _GROUP = "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between line {0} and line {1}"
 _FIXES = {
     "X101": _THREADS,
-    "X102": "insert fence.proxy.async after line {0}, before the barrier that lets line {1} go on",
+    "X102": "insert fence.proxy.async after {2}line {0}, before the barrier that lets line {1} go on",
     "X103": "wait with mbarrier.try_wait on the mbarrier of line {0} before line {1}",
     "X104": "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {0} and line {1}, and bar.sync "
     "if another warp writes",
@@ -177,10 +177,11 @@ _REUSED = (
 _CLUSTER = "synchronise the CTAs of the cluster between line {0} and line {1}: barrier.cluster.arrive and barrier.cluster.wait"
 
 
-def fix_of(code: str, earlier: Access, later: Access, waited: bool, joined: str = "CTA") -> str:
+def fix_of(code: str, earlier: Access, later: Access, waited: bool, joined: str = "CTA", barrier: bool = True) -> str:
     """What to insert between two accesses.
 
     ``waited``: the warp of the earlier one has itself waited for it. ``joined``: what both are in, ``CTA``, ``cluster`` or ``grid``.
+    ``barrier``: whether threads synchronise between the two.
     """
     text, more = _FIXES[code], ""
     if code in ("X101", "X114") and joined != "CTA":
@@ -191,6 +192,9 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool, joined: str 
         return text.format(one, other, lines=lines, write=write.op.line, read=read.op.line)
     if waited and code in ("X107", "X108"):
         text, more = _THREADS, f", after tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
+    elif code == "X102":
+        text = text if barrier else "insert fence.proxy.async after {2}line {0}, in the same threads, before line {1}"
+        more = "the wait for " if earlier.kind is Kind.COPY else ""
     elif code == "X103" and earlier.kind is later.kind is Kind.BULK and later.write:
         text = _REUSED
     elif code == "X103" and completion_of(earlier.op) is Completion.BULK_GROUP:

@@ -9,10 +9,11 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report._messages import Access
 from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT
-from ptxlab.isa.effects import Scope
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import ClusterArrive, CtaBarrier, MbarrierArrive, Scope
 from ptxlab.isa.operands import Op
 
-__all__ = ["acquired", "apart", "is_acquired", "narrow_scopes"]
+__all__ = ["acquired", "apart", "is_acquired", "narrow_scopes", "synchronised_between"]
 
 
 def apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:
@@ -39,3 +40,21 @@ def acquired(agent: Agent, earlier: Access) -> bool:
     """Whether only tcgen05.fence is missing."""
     columns = earlier.column + np.array(list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE])
     return bool((agent.rows[[Row.ACQUIRED, Row.EXECUTION]][:, columns] >= earlier.clock).any())
+
+
+def synchronised_between(program: Program, earlier: Op, later: Op) -> bool:
+    """Whether threads arrive at a barrier on each path from an instruction to another one."""
+    block = next(number for number, block in enumerate(program.blocks) if block.start <= earlier.index < block.stop)
+    work, seen = [(block, earlier.index + 1)], set[int]()
+    while work:
+        number, at = work.pop()
+        for op in program.ops[at : program.blocks[number].stop]:
+            if op is later:
+                return False
+            if isinstance(op.effects, CtaBarrier | ClusterArrive | MbarrierArrive):
+                break
+        else:
+            new = set(program.blocks[number].successors) - seen
+            seen |= new
+            work += [(to, program.blocks[to].start) for to in new]
+    return True

@@ -11,7 +11,7 @@ from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import dead_loads
 from ptxlab.check.race.report._messages import MISSING, Access, code_of, fix_of, past_of
-from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes
+from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes, synchronised_between
 from ptxlab.check.race.report.announced import unannounced
 from ptxlab.check.race.report.lifetimes import LifetimeFindings
 from ptxlab.check.race.report.places import Words, elements_of, granules, lanes_at, overlap, where_text, written_by
@@ -326,7 +326,8 @@ class Findings(LifetimeFindings):
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             joined = "grid" if not same_cluster else "CTA" if owner is None or owner.cta is agent.cta else "cluster"
-            missing, fix = MISSING[code], fix_of(code, earlier, later, waited, joined)
+            barrier = code != "X102" or synchronised_between(self._launch.program, earlier.op, later.op)
+            missing, fix = MISSING[code], fix_of(code, earlier, later, waited, joined, barrier)
             less = unannounced(self._launch, owner, earlier) if code == "X103" and owner is not None else None
             if less is not None:
                 missing = f"the phase of its mbarrier is over before the copy: {less.bytes} bytes of the copies are not announced"

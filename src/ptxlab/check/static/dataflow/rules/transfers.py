@@ -12,8 +12,12 @@ from ptxlab.check.static.dataflow._values import Value
 from ptxlab.diagnostics import Severity
 from ptxlab.isa.effects import CtaBarrier, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.operands import Op
+from ptxlab.machine.warp.unawaited_loads import missing_waits
 
 __all__ = ["RULES"]
+
+_MOST_NAMES = 4
+_FIX = "execute tcgen05.wait::ld.sync.aligned between the load and the first use of its registers"
 
 
 def _transfers(write: bool, point: Point) -> bool:
@@ -48,21 +52,35 @@ def _gives_away(point: Point) -> bool:
 
 
 def loads(kernel: Kernel) -> Iterator[Report]:
-    """Registers of loads that are used though some path to the end of the thread has no wait; columns given away before it."""
+    """Registers of loads that are used before the wait, or though some path has none; columns given away before it.
+
+    The uses before the wait are those that a run reports: it finds them in the text, too.
+    """
+    program = kernel.program
+    told: set[int] = set()
+    for missing in missing_waits(program, False):
+        op = missing.first.op
+        if missing.severity == "warning":
+            names = [program.registers[register].name for register in missing.first.registers]
+            listed = ", ".join(names[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
+            follows = "before the tcgen05.wait::ld" if missing.follows else "and no tcgen05.wait::ld follows"
+            message = f"{op.short} uses {listed} of {missing.load.short} at line {missing.load.line}{',' * (not missing.follows)} {follows}"
+            yield Report("R809", op, message, _FIX)
+            told |= missing.loads
     readers = _readers(kernel)
     for paths in kernel.paths:
         for load in paths.points(_is_load):
+            if load.op.index in told:
+                continue
             given = paths.path(load, _waits_for_loads, _gives_away)
             ends = paths.path(load, _waits_for_loads, None)
-            used = next((op for register in kernel.program.writes[load.op.index] for op in readers.get(register, ())), None)
+            used = next((op for register in program.writes[load.op.index] for op in readers.get(register, ())), None)
             if isinstance(given, Point) and not _later_wait(paths, given):
                 message = f"no tcgen05.wait::ld stands between {load.op.short} and {given.op.short} at line {given.op.line}"
-                yield Report("R809", used or load.op, message, "execute tcgen05.wait::ld.sync.aligned after the load")
+                yield Report("R809", used or load.op, message, "execute tcgen05.wait::ld.sync.aligned after the load", "note")
             elif ends is True and used is not None:
                 message = f"a register of {load.op.short} is used at line {used.line}, and some path has no tcgen05.wait::ld"
-                yield Report(
-                    "R809", used, message, "execute tcgen05.wait::ld.sync.aligned between the load and the first use of its registers"
-                )
+                yield Report("R809", used, message, _FIX, "note")
 
 
 def _later_wait(paths: Paths, point: Point) -> bool:

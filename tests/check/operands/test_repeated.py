@@ -92,3 +92,11 @@ def test_an_instruction_that_is_not_repeated_comes_between() -> None:
     relation(instruction, addresses(), last)
     last.enter({})
     assert relation(other, addresses(A + 64, B + 64), last) == STEP
+
+
+def test_without_a_step_that_is_known_none_is() -> None:
+    """Not even to the same place, after an instruction that is not repeated."""
+    instruction, last = repeated(A_PLACES, B_PLACES), LastTaken()
+    assert relation(instruction, addresses(), last) == STEP
+    last.enter({})
+    assert relation(instruction, addresses(), last) == STEP

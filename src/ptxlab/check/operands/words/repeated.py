@@ -22,6 +22,8 @@ __all__ = ["KNOWN", "OTHER", "STEP", "Differences", "Known", "LastTaken", "Repea
 
 _NUMBERS = count(1)
 """Of repeated instructions, of all launches."""
+_NOTHING = -1
+"""The number of no instruction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,6 +164,7 @@ class Differences:
         self.end = int(places.max()) + width
         table = np.zeros(_ImagesWord.END, np.int64)
         table[: _ImagesWord.NUMBER] = *map(address_of, (places, more, ends, forms)), len(parts), self.starts[0], self.starts[-1]
+        table[_ImagesWord.FROM] = _NOTHING
         self._keep = places, more, ends, forms, table
         self.table, self.address = table.data, address_of(table)
         self._differs, self.follows = _functions(width, dense)

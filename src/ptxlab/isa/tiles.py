@@ -307,6 +307,7 @@ class MatrixProduct:
         columns and lanes for D in registers
     scales : the scale factors of A and of B, and the metadata of a sparse A
     tensor_a : an A in tensor memory
+    watched : data that an observer keeps for it, while the launch executes it
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -319,6 +320,7 @@ class MatrixProduct:
     lanes: int = 0
     scales: tuple[ScaleFactors, ...] = ()
     tensor_a: TensorMatrix | None = None
+    watched: Any = None
 
 
 Codes = NDArray[Any]

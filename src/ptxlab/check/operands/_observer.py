@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
+from ptxlab.check.operands._products import Accumulator, CtaMemory, CtaProduct, KnownProduct
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
@@ -49,34 +49,15 @@ _ATTEMPTS = 4
 """How often another descriptor is looked for if what a copy to tensor memory reads has no image."""
 
 
-@dataclass(slots=True)
-class Products:
-    """The matrix instructions of one CTA.
-
-    Attributes
-    ----------
-    last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
-    operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
-    parts : the matrices of products whose A is in tensor memory
-    met : those that have been performed
-    """
-
-    last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
-    operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
-    tensor_a: dict[Any, int] = field(default_factory=dict)
-    parts: dict[MatrixProduct, tuple[TensorPart | SharedPart, ...]] = field(default_factory=dict)
-    met: set[MatrixProduct] = field(default_factory=set)
-
-
 class OperandCheck(Observer):
     """One for each launch."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._shared: dict[int, SharedTiles] = {}
+        self._memory: dict[int, CtaMemory] = {}
+        """Of the CTAs that have not exited."""
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
-        self._products: dict[int, Products] = {}
         self._layouts: dict[Layout, int] = {}
         self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
         """Of the operands of an instruction, by the places and arrays of the tiles in shared memory: equal CTAs share them."""
@@ -87,7 +68,6 @@ class OperandCheck(Observer):
         self._repetitions = Repetitions()
         self._column_steps = ColumnSteps()
         self._tile_reporter = TileReporter(self._reporter, self._repetitions)
-        self._words: dict[int, Words] = {}
         self._rest = RestRows(launch)
         self._word_check = WordCheck(WordReporter(self._reporter, self._repetitions), self._rest, self._repetitions)
         self._results = ResultCheck(launch, self._reporter)
@@ -110,17 +90,15 @@ class OperandCheck(Observer):
         """Of the CTAs into whose tensor memory something has been copied."""
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
-        for cta in ctas:
-            self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta, self._layouts), Products()
+        noted = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
+        for cta, words in zip(ctas, noted, strict=True):
+            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts), words)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
-        if self._noted:
-            words = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed)
-            self._words.update(zip(map(id, ctas), words, strict=True))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
-        words = self._words.get(id(warp.cta))
+        words = self._memory[id(warp.cta)].words
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
             if self._by_bytes:
@@ -138,49 +116,65 @@ class OperandCheck(Observer):
     def ended(self, cta: CtaState) -> None:
         if id(cta) in self._tensor:
             self._scale_check.ended(self._tensor.pop(id(cta)), cta)
-        self._shared.pop(id(cta), None)
-        self._products.pop(id(cta), None)
-        self._words.pop(id(cta), None)
+        for product in self._memory.pop(id(cta)).products:
+            product.watched = None
         self._elements.ended(cta)
         self._results.ended(cta)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.product is not None:
-            self._performing_product(operation, operation.product())
+            product = operation.product()
+            known: KnownProduct = product.watched or self._met(operation, product)
+            for part in known.ctas:
+                self._multiplied(operation, product, part)
+            if known.beside:
+                self._multiplied_beside(operation, product)
         elif operation.tiles is not None:
             for tile in operation.tiles():
-                shared = self._shared.get(id(tile.cta))
-                if shared is not None:
-                    shared.copied(tile, operation.op)
-                    if id(tile.cta) in self._words:
-                        self._words[id(tile.cta)].placed(tile, self._elements.follows_tiles)
+                memory = self._memory.get(id(tile.cta))
+                if memory is not None:
+                    memory.shared.copied(tile, operation.op)
+                    if memory.words is not None:
+                        memory.words.placed(tile, self._elements.follows_tiles)
         elif operation.bytes_copied is not None:
             for copied in operation.bytes_copied():
-                words, origin = self._words.get(id(copied.cta)), None if copied.origin is None else self._words.get(id(copied.origin[0]))
-                if words is not None:
-                    words.brought(copied, origin)
-                    self._shared[id(copied.cta)].forget(copied.offset, copied.size)
+                memory, origin = self._memory.get(id(copied.cta)), None if copied.origin is None else self._words_of(copied.origin[0])
+                if memory is not None and memory.words is not None:
+                    memory.words.brought(copied, origin)
+                    memory.shared.forget(copied.offset, copied.size)
         elif operation.words is not None:
-            if id(operation.cta) in self._words:
-                self._words[id(operation.cta)].copied(operation.words)
+            words = self._words_of(operation.cta)
+            if words is not None:
+                words.copied(operation.words)
         elif operation.tensor_copy is not None:
             self._copied_to_tensor_memory(operation, operation.tensor_copy())
 
-    def _performing_product(self, operation: AsyncOperation, product: MatrixProduct) -> None:
-        """A matrix instruction is about to read its operands."""
-        products = self._products.get(id(product.ctas[0]))
-        if products is None or product not in products.met:
-            self._types.setdefault(product.d, operation)
-            if any(id(cta) in self._shared for cta in product.ctas):
-                self._repetitions.taken(product.operands)
-            if self._results.needed:
-                self._results.multiplied(product)
-            if products is not None:
-                products.met.add(product)
-        for cta in product.ctas:
-            # An operation may perform after its CTA has exited.
-            if id(cta) in self._shared:
-                self._multiplied(operation, product, cta)
+    def _words_of(self, cta: Any) -> Words | None:
+        """From where the words of a CTA come, if that is followed."""
+        memory = self._memory.get(id(cta))
+        return None if memory is None else memory.words
+
+    def _met(self, operation: AsyncOperation, product: MatrixProduct) -> KnownProduct:
+        """A product that is new, or one of whose CTAs has exited: an operation may perform after that."""
+        self._types.setdefault(product.d, operation)
+        memories = [memory for cta in product.ctas if (memory := self._memory.get(id(cta))) is not None]
+        if memories:
+            self._repetitions.taken(product.operands)
+        if self._results.needed:
+            self._results.multiplied(product)
+        parts = []
+        for memory in memories:
+            memory.products.append(product)
+            accumulator = memory.accumulators.get(product.accumulator)
+            if accumulator is None:
+                accumulator = memory.accumulators[product.accumulator] = Accumulator()
+            parts.append(CtaProduct(memory, accumulator))
+        beside = bool(product.tensor_a is not None or product.scales or self._launch.program.loaded.matrices)
+        product.watched = known = KnownProduct(parts, beside)
+        return known
+
+    def _multiplied_beside(self, operation: AsyncOperation, product: MatrixProduct) -> None:
+        """A matrix may not be in shared memory, and there may be scale factors."""
         if operation.details is not None and (product.tensor_a is not None or self._elements.takes(operation.op)):
             self._multiplied_elsewhere(operation, operation.details, product)
         if product.scales and id(product.ctas[0]) in self._tensor:
@@ -200,7 +194,7 @@ class OperandCheck(Observer):
             if product.tensor_a.bits and operation.op.index not in self._kept:
                 for number, cta in enumerate(product.ctas[: len(product.tensor_a.lanes)]):
                     if id(cta) in self._tensor:
-                        known = self._products[id(cta)].parts
+                        known = self._memory[id(cta)].parts
                         parts = known.get(product)
                         if parts is None:
                             a = TensorPart(product.tensor_a, number, self._tensor[id(cta)].addresses.reshape(-1))
@@ -211,7 +205,7 @@ class OperandCheck(Observer):
 
     def _other(self, product: MatrixProduct, cta: Any) -> tuple[SharedPart, ...]:
         """The B in shared memory beside an A that is not; nothing if it is not known from where its words come."""
-        words, operand = self._words.get(id(cta)), product.operands[-1]
+        words, operand = self._words_of(cta), product.operands[-1]
         if words is None or operand.overlaps:
             return ()
         return (SharedPart.of(operand, words),)
@@ -223,19 +217,21 @@ class OperandCheck(Observer):
 
     def _array_of(self, operand: MatrixOperand, cta: Any) -> int | None:
         """The address of the array from which the first bytes of an operand have been copied, if known."""
-        shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.chunks.item(0) * CHUNK
-        held = None if shared is None else shared.at(start)
+        memory, start = self._memory.get(id(cta)), operand.chunks.item(0) * CHUNK
+        held = None if memory is None else memory.shared.at(start)
         if held is not None:
             return held.tile.array.address
+        words = None if memory is None else memory.words
         array = None if words is None else self._reporter.array_at(address_in(words.addresses.item(start // WORD)))
         return None if array is None else array.address
 
     def _copied_to_tensor_memory(self, operation: AsyncOperation, copy: TensorCopy) -> None:
         """Compare what tcgen05.cp copies with what is in shared memory, and follow it."""
         for cta in copy.ctas:
-            shared = self._shared.get(id(cta))
-            if shared is not None:
-                words, entries = self._words.get(id(cta)), shared.entries_of(copy.source.chunks)
+            memory = self._memory.get(id(cta))
+            if memory is not None:
+                shared, words = memory.shared, memory.words
+                entries = shared.entries_of(copy.source.chunks)
                 self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:
                     self._check_source(operation, copy, entries, shared, words, cta)
@@ -266,39 +262,45 @@ class OperandCheck(Observer):
             else:
                 self._tile_reporter.mismatch(operation, source, found, None, shared, cta)
 
-    def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
+    def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, part: CtaProduct) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
-        if self._by_words:
-            known = self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
+        memory, accumulator, operands = part.memory, part.accumulator, product.operands
+        shared, cta = memory.shared, memory.cta
+        if self._by_words and (words := memory.words) is not None:
+            known = self._word_check.multiplied(operation, product, words, accumulator.words, cta)
             if not known and self._listed is not None and operation.op.index not in self._kept:
-                self._elements.multiplied_joined(operation, product, self._words[id(cta)], cta)
-        shared, products = self._shared[id(cta)], self._products[id(cta)]
-        before_operands = products.operands.get(product.accumulator) if product.accumulate else None
-        products.operands[product.accumulator] = product.operands
-        if before_operands is not None and (before_operands, product.operands) not in self._alike:
-            self._compare_sizes(operation, product, before_operands, cta)
+                self._elements.multiplied_joined(operation, product, words, cta)
+        before_operands = accumulator.operands if product.accumulate else None
+        accumulator.operands = operands
+        if before_operands is not part.alike and before_operands is not None:
+            if (before_operands, operands) not in self._alike:
+                self._compare_sizes(operation, product, before_operands, cta)
+            else:
+                part.alike = before_operands
         moved = 0
         if product.tensor_a is not None:
             column, columns = product.tensor_a.column, product.tensor_a.columns
-            moved = column - (products.tensor_a.get(product.accumulator, column) if product.accumulate else column)
-            products.tensor_a[product.accumulator] = column
+            last = accumulator.column if product.accumulate else None
+            moved = 0 if last is None else column - last
+            accumulator.column = column
             self._column_steps.taken(column)
             if 0 < abs(moved) < columns:
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
             return
-        images = self._images.get((product.operands, shared.arrays))
+        images = self._images.get((operands, shared.arrays))
         if images is None or not images.current(shared):
-            images = self._images[product.operands, shared.arrays] = self._compared(operation, product, shared, cta)
+            images = self._images[operands, shared.arrays] = self._compared(operation, product, shared, cta)
         placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
         kept = self._kept.get(operation.op.index)
         if kept is not None:
-            placed = [None if operand.name == kept else held for operand, held in zip(product.operands, placed, strict=True)]
-        before = products.last.get(product.accumulator) if product.accumulate else None
-        products.last[product.accumulator] = images, placed
+            placed = [None if operand.name == kept else held for operand, held in zip(operands, placed, strict=True)]
+        before = accumulator.tiles if product.accumulate else None
+        accumulator.tiles = images, placed
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0].repeats(images)
-        self._repetitions.follows(id(cta), product.accumulator, product.operands, again)
+        if again or self._repetitions.runs:
+            self._repetitions.follows(id(cta), product.accumulator, operands, again)
         if before is not None and in_same_tiles:
             if product.tensor_a is not None and moved > product.tensor_a.columns and before[0].leads_to(images):
                 column, columns = product.tensor_a.column, product.tensor_a.columns
@@ -331,7 +333,7 @@ class OperandCheck(Observer):
 
     def _is_known(self, operand: MatrixOperand, cta: Any) -> bool:
         """Whether an operand is an image of what was copied."""
-        shared, words = self._shared[id(cta)], self._words.get(id(cta))
+        shared, words = self._memory[id(cta)].shared, self._memory[id(cta)].words
         if shared.at(operand.descriptor.start) is not None:
             return operand.placed.bounds[1] <= len(shared.cta.shared) and is_image(operand, shared, operand.chunks)
         return words is None or is_image_of_words(operand, words.sources)
@@ -384,7 +386,8 @@ class OperandCheck(Observer):
 
     def advice(self, operand: MatrixOperand, cta: Any) -> str:
         """The descriptor that reads what was copied to where this one begins, or how many rows of it there are."""
-        return advice(operand, self._shared.get(id(cta)), self._words.get(id(cta)))
+        memory = self._memory.get(id(cta))
+        return advice(operand, *(None, None) if memory is None else (memory.shared, memory.words))
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""

@@ -28,12 +28,17 @@ class _Doubt:
 
 
 class Repetitions:
-    """One for each launch."""
+    """One for each launch.
+
+    Attributes
+    ----------
+    runs : by memory and accumulator how many instructions in turn have taken the same
+    """
 
     def __init__(self) -> None:
         self._taken: set[tuple[MatrixOperand, ...]] = set()
         self._starts: set[tuple[str, int]] = set()
-        self._runs: dict[tuple[Hashable, Hashable], int] = {}
+        self.runs: dict[tuple[Hashable, Hashable], int] = {}
         self._longest: dict[tuple[MatrixOperand, ...], int] = {}
         self._doubts: list[_Doubt] = []
 
@@ -49,10 +54,10 @@ class Repetitions:
         ``memory`` says of which CTA, and in which form it is known.
         """
         if again:
-            run = self._runs[memory, accumulator] = self._runs.get((memory, accumulator), 1) + 1
+            run = self.runs[memory, accumulator] = self.runs.get((memory, accumulator), 1) + 1
             self._longest[operands] = max(run, self._longest.get(operands, 0))
-        elif self._runs:
-            self._runs.pop((memory, accumulator), None)
+        elif self.runs:
+            self.runs.pop((memory, accumulator), None)
 
     def doubt(self, operands: tuple[MatrixOperand, ...], operand: MatrixOperand, others: Sequence[int], report: Callable[[], None]) -> None:
         """One of the operands is taken again, though there are ``others`` in shared memory: the same rows, with the next k."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -90,25 +91,43 @@ def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabl
     return tuple(np.flatnonzero(row) for row in bits)
 
 
+class _Once:
+    """What a function returns, which is called when that is first asked for: observers ask at each execution."""
+
+    __slots__ = ("_found", "_function")
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._found: Any = None
+
+    def __call__(self) -> Any:
+        found = self._found
+        if found is None:
+            found = self._found = self._function()
+        return found
+
+
 @dataclass(slots=True, eq=False)
 class _Ready:
     """A plan that has been checked for a CTA, and the functions of an operation that disables no lanes, by whether it accumulates."""
 
     plan: Plan
-    known: dict[bool, tuple[partial[Any], ...]] = field(default_factory=dict)
+    observed: bool
+    known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
 
-    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[partial[Any], ...]:
-        """The functions of an operation, in the order of `launch`."""
+    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
+        """The functions of an operation, in the order of `launch`; those for observers only if there are any."""
         found = self.known.get(accumulate) if disabled is None else None
         if found is None:
             plan = self.plan
-            found = (
-                partial(plan.perform, cta_group, accumulate, scale, disabled),
-                partial(plan.accesses, cta_group, accumulate, disabled),
-                partial(multiply_undefined, plan, cta_group, accumulate, disabled),
-                partial(plan.product, cta_group, accumulate),
-                partial(TensorProduct, plan, cta_group, accumulate),
-            )
+            found = (partial(plan.perform, cta_group, accumulate, scale, disabled),)
+            if self.observed:
+                found += (
+                    _Once(partial(plan.accesses, cta_group, accumulate, disabled)),
+                    partial(multiply_undefined, plan, cta_group, accumulate, disabled),
+                    _Once(partial(plan.product, cta_group, accumulate)),
+                    partial(TensorProduct, plan, cta_group, accumulate),
+                )
             if disabled is None:
                 self.known[accumulate] = found
         return found
@@ -129,7 +148,7 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
             check_plan(warp, plan, cta_group.ctas)
-            ready = state.ready[op.index, values] = _Ready(plan)
+            ready = state.ready[op.index, values] = _Ready(plan, warp.machine.observed)
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ptxlab.check.operands.words.images import (
     words_in_chunks,
 )
 from ptxlab.check.operands.words.joined import are_joined
-from ptxlab.check.operands.words.repeated import Known, Repeated
+from ptxlab.check.operands.words.repeated import OTHER, STEP, Known, LastTaken, Repeated
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
@@ -41,9 +41,6 @@ _ATTEMPTS = 4
 """How often another descriptor is looked for if an operand has no image."""
 
 
-_Last: TypeAlias = dict[str, TakenWords] | tuple[Repeated, tuple[int, ...]]
-
-
 @dataclass(slots=True, eq=False)
 class Words:
     """Of the shared memory of one CTA where each word comes from.
@@ -55,8 +52,6 @@ class Words:
     listed : the words whose bytes come from any places, if the program may make some
     boxed : chunks that tensor copies have brought, which are compared as tiles
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
-    last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
-        repeated instruction and the bases of its operands
     """
 
     sources: NDArray[np.uint64]
@@ -65,16 +60,13 @@ class Words:
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
-    last: dict[Any, _Last] = field(default_factory=dict)
     copied_otherwise: bool = False
     """Whether bulk or tensor copies have brought something."""
-    view: memoryview = field(init=False)
-    """The addresses one by one."""
     host: int = field(init=False)
-    """Their host address."""
+    """The host address of the addresses."""
 
     def __post_init__(self) -> None:
-        self.view, self.host = self.addresses.data, address_of(self.addresses)
+        self.host = address_of(self.addresses)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False, listed: ListedWords | None = None) -> list[Words]:
@@ -204,35 +196,50 @@ class WordCheck:
         self._repeated: dict[tuple[MatrixOperand, ...], Repeated] = {}
         self._repeated_steps: set[tuple[Repeated, Repeated, int, int]] = set()
 
-    def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> bool:
-        """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D.
+    def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, last: LastTaken, cta: Any) -> bool:
+        """Compare the operands of an instruction with what was copied, and with those of the ``last`` one that added to the same D.
 
         Returns
         -------
         whether all of them have an image
         """
-        accumulator, operands = product.accumulator, product.operands
-        last = words.last.get(accumulator) if product.accumulate else None
-        repeated = self._repeated.get(operands)
-        bases = None if repeated is None else repeated.bases(words)
-        if repeated is None or bases is None:
-            before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
-            found = words.last[accumulator] = self._found(operation, product, words, cta, before)
-            self._repetitions.follows(id(words), accumulator, operands, bool(found) and found == before)
-            return len(found) == len(operands)
-        now = words.last[accumulator] = repeated, bases
-        if last is None:
-            return True
-        self._repetitions.follows(id(words), accumulator, operands, last == now)
-        if isinstance(last, dict):
-            self._compare(operation, last, repeated.taken(bases), words, cta)
-            return True
-        # A is the first operand and B the last one. The steps of a loop are alike.
-        step = last[0], repeated, bases[0] - last[1][0], bases[-1] - last[1][-1]
-        if step not in self._repeated_steps:
-            self._repeated_steps.add(step)
-            self._compare(operation, last[0].taken(last[1]), repeated.taken(bases), words, cta)
+        repeated, relation = self._repeated.get(product.operands), OTHER
+        if (
+            repeated is not None
+            and repeated.end <= len(words.addresses)
+            and not (words.copied_otherwise and any(map(words.are_brought, product.operands)))
+        ):
+            relation = repeated.follows(words.host, repeated.address, last.address)
+        if repeated is None or relation == OTHER:
+            before = last.taken() if product.accumulate else {}
+            found = self._found(operation, product, words, cta, before)
+            last.enter(found)
+            self._repetitions.follows(id(words), product.accumulator, product.operands, bool(found) and found == before)
+            return len(found) == len(product.operands)
+        if product.accumulate and (relation == STEP or self._repetitions.runs):
+            self._follow(operation, product, repeated, words, last, cta)
+        last.repeated = repeated
         return True
+
+    def _follow(
+        self, operation: AsyncOperation, product: MatrixProduct, repeated: Repeated, words: Words, last: LastTaken, cta: Any
+    ) -> None:
+        """Compare a repeated instruction with the one before it, which is still the ``last`` one."""
+        before, bases = last.repeated, last.bases()
+        if before is None and last.found is None:
+            return
+        (first, end), (last_first, last_end) = bases, last.bases(before=True)
+        steps = first - last_first, end - last_end
+        again = before is repeated and not any(steps)
+        self._repetitions.follows(id(words), product.accumulator, product.operands, again)
+        # A is the first operand and B the last one. The steps of a loop are alike.
+        step = before, repeated, *steps
+        if before is None or step not in self._repeated_steps:
+            self._compare(operation, last.taken(before=True), repeated.taken(bases), words, cta)
+        if before is not None:
+            self._repeated_steps.add((before, repeated, *steps))
+            if not again:
+                repeated.expect(before, steps)
 
     def _found(
         self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any, before: dict[str, TakenWords]

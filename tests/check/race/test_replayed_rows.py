@@ -9,8 +9,9 @@ import pytest
 
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._sanitizer import Sanitizer
-from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.engine.context import Word
+from ptxlab.machine.observe.event_buffer import CAPACITY
 
 from .small_kernels import SCHEDULES, found, launch
 from .test_compiled_waits import KERNELS
@@ -168,12 +169,18 @@ def test_python_drains_no_rows_that_compiled_code_processes(monkeypatch: pytest.
 
 
 def test_what_is_raised_while_a_full_buffer_is_drained_ends_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(*arguments: Any, **options: Any) -> None:
-        raise ArithmeticError("raised in a drain")
+    """Compiled code could process the rows that follow, but not the fence, which is one of the first rows."""
+    original = Sanitizer.drain
 
-    monkeypatch.setattr(Findings, "judge", judge)
+    def drain(sanitizer: Sanitizer, warp: Any) -> None:
+        if warp.words[Word.EVENT_COUNT] == CAPACITY:
+            raise ArithmeticError("raised in a drain")
+        original(sanitizer, warp)
+
+    monkeypatch.setattr(Sanitizer, "drain", drain)
+    stores = f"st.shared.u32 [%r2+256], %r1;\nbar.sync 0;\nst.shared.u32 [%r2+256], %r1;\n{FENCE}"
     with pytest.raises(ArithmeticError, match="raised in a drain"):
-        launch(FULL.format(fence="", distance=64))
+        launch(stores + FULL.format(fence="", distance=0), block=32)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

@@ -30,6 +30,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     PROXY_FENCES,
     TENSOR_WAITS,
     TRANSFER,
+    AgentWord,
     StateWord,
 )
 from ptxlab.engine.support.event_rows import ROW_WORDS
@@ -69,6 +70,11 @@ class ExactShadow(Shadow):
         self._found: list[tuple[int, ...]] = []
         self._spans: list[tuple[int, int, Object]] = []
 
+    @property
+    def replay(self) -> int:
+        """Compiled code processes no rows."""
+        return 0
+
     def drain(self, rows: int, first: int, count: int) -> int:
         """Recorded rows in order."""
         held = np.ctypeslib.as_array((ctypes.c_uint64 * (ROW_WORDS * count)).from_address(rows)).reshape(count, ROW_WORDS)
@@ -77,10 +83,14 @@ class ExactShadow(Shadow):
             op, lanes = head & 0xFFFFFFFF, head >> 32
             how, size, _ = self._ops[op]
             copy = bool(how & COPY_ACCESS)
-            slot, clock = (StateWord.COPY_SLOT, StateWord.COPY_CLOCK) if copy else (StateWord.SLOT, StateWord.CLOCK)
-            who = self.words[slot] << 32 | self.words[clock]
             if copy:
-                size, self.words[StateWord.COPIED] = silent, self.words[clock]
+                agent = (ctypes.c_int64 * AgentWord.END).from_address(self.words[StateWord.AGENT])
+                slot, clock = agent[AgentWord.COPY_SLOT], agent[AgentWord.COPY_CLOCK]
+                size, agent[AgentWord.COPIED] = silent, clock
+            else:
+                slot = self.words[StateWord.SLOT]
+                clock = ctypes.c_uint32.from_address(self.words[StateWord.ROWS] + 4 * (slot & _SLOT)).value
+            who = slot << 32 | clock
             if size and (not how & HANDLED or how & ACCESSES_TOO):
                 for kind, chosen in ((_SILENT, lanes & silent), (_STORE, lanes & ~silent)) if how & 31 == _STORE else ((how & 31, lanes),):
                     for start, length in _ranges([hosts[lane] for lane in range(32) if chosen >> lane & 1], size):

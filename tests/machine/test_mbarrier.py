@@ -12,7 +12,7 @@ from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, Name
 
 
 def machine() -> Any:
-    launch = SimpleNamespace(progress=0, barrier_arrivals=0, woken=[], observer=None)
+    launch = SimpleNamespace(progress=0, barrier_arrivals=0, woken=[], observer=None, arrivals_together=False)
 
     def wake(waiters: list[object]) -> None:
         launch.woken += waiters

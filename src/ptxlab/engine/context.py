@@ -159,8 +159,14 @@ class Word(IntEnum):
     PHASES = 63
     """in: address of uint32 for each word of the CTA's shared memory: if an mbarrier object is there, its completed phases and one more"""
 
+    EVENT_REPLAY = 64
+    """in: address of words, of which the first is the address of ``void replay(context, words)``; 0 if there is none
 
-WORDS = 64
+    It is called when the rows of EVENTS are full, and when execution stops; it empties the rows, or leaves them to the machine.
+    """
+
+
+WORDS = 72
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ptxlab.check.model import Component, Row, rule_table
 from ptxlab.check.race import _barriers, _groups, _recorder
-from ptxlab.check.race.clocks.clocks import Clocks, Slot
+from ptxlab.check.race.clocks.clocks import Clocks
+from ptxlab.check.race.clocks.slots import CopySlot
 from ptxlab.check.race.clocks.waits import Waits
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import PROXY_FENCES, StateWord
+from ptxlab.check.race.shadow.shadow_ir import PROXY_FENCES, AgentWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
 
 from .small_kernels import launch
@@ -36,10 +37,17 @@ setp.lt.u32 %p4, %r3, 9;
 @%p4 bra AGAIN;
 """
 """Two warps wait nine times for a phase that is complete."""
+UNORDERED = """
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 32;
+setp.lt.u32 %p3, %r1, 32;
+@%p3 mbarrier.arrive.shared::cta.b64 _, [%r7];
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0;
+"""
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "loop": (LOOP.format(early=FREE.format(first=1), late=""), {}),
     "overrun": (LOOP.format(early="", late=""), {}),
     "passed": (PASSED, {"block": 64}),
+    "not initialised": (UNORDERED, {"block": 64}),
     "ring": (RING, {"block": 64}),
     "three": (THREE.format(threads=64, meet=""), {"block": 96}),
     "groups": (PLACES + REPEATED.format(count=300, body=STAGES) + WAIT_ALL, {"block": 32}),
@@ -76,10 +84,19 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, function: str) -> list
     return calls
 
 
-def test_python_handles_the_first_wait_of_a_warp_for_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_handles_the_first_wait_for_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = calls_of(monkeypatch, _barriers.Barriers, "acquired")
     assert outcome("passed") == []
+    assert len(calls) == 1
+
+
+def test_python_handles_the_first_wait_of_a_warp_for_which_the_initialisation_is_not_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second warp waits for a phase that the first one has completed, but nothing orders it after the initialisation."""
+    calls = calls_of(monkeypatch, _barriers.Barriers, "acquired")
+    found = outcome("not initialised")
     assert len(calls) == 2
+    assert len(found) == 1
+    assert "X120" in found[0]
 
 
 def test_python_handles_no_waits_for_groups_with_consecutive_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,17 +106,20 @@ def test_python_handles_no_waits_for_groups_with_consecutive_numbers(monkeypatch
 
 
 def test_of_complete_groups_the_newest_is_kept() -> None:
-    slot = Slot(0, 0)
+    words, complete = memoryview(np.zeros(AgentWord.END, np.int64)), [0, 0]
+    slot = CopySlot(0, 0, words, complete)
     for _ in range(9):
         slot.commit()
-    slot.forget_groups(0)
     assert slot.groups == [*range(1, 10)]
-    slot.forget_groups(6)
-    assert slot.groups == [6, 7, 8, 9]
-    assert slot.consecutive == 9
+    complete[0] = 66
+    for _ in range(60):
+        slot.commit()
+    assert slot.groups == [66, 67, 68, 69]
+    assert words[AgentWord.COPY_GROUPS] == 69
+    slot.commit()
     slot.advance()
     slot.commit()
-    assert (slot.groups, slot.consecutive) == ([6, 7, 8, 9, 11], 1)
+    assert (slot.groups, slot.clock, words[AgentWord.COPY_GROUPS]) == ([66, 67, 68, 69, 70, 72], 72, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(0, 8)), max_size=8), st.data())
@@ -107,7 +127,7 @@ def test_late_waits_in_the_order_of_the_waits(noted: list[tuple[int, int, int]],
     clocks = Clocks(1, (None,), 4, "practice")
     waits, expected = Waits(clocks.agents), dict[int, tuple[int, int]]()
     for warp, clock, op in noted:
-        clocks.agents[warp].main.clock = clock
+        clocks.agents[warp].execution[clocks.agents[warp].main.number] = clock
         waits.note(clocks.agents[warp], op | 1 << 32, joins=False)
         expected[warp] = clock, op
     gathered = np.zeros_like(clocks.agents[0].shared)
@@ -130,11 +150,11 @@ def test_a_compiled_fence_advances_the_clock_as_python_does() -> None:
     agent, own = clocks.agents[0], clocks.agents[0].main.number
     shadow = Shadow(np.array([(PROXY_FENCES[Row.ASYNC_SHARED], 0, 0)], np.uint64), rule_table("practice"))
     shadow.header[:] = agent.header
-    shadow.words[StateWord.CLOCK] = agent.main.clock
+    before = agent.rows.copy()
     recorded = np.zeros((1, ROW_WORDS), np.uint64)
     assert shadow.drain(recorded.ctypes.data, 0, 1) == 1
     compiled = agent.rows.copy()
-    agent.rows[:] = 0
+    agent.rows[:] = before
     clocks.tick(agent)
     columns = slice(own, own + len(Component))
     assert compiled[[Row.EXECUTION, Row.TENSOR], columns].tolist() == [[2, 2], [0, 2]]

@@ -129,7 +129,7 @@ def test_rows_of_lanes(rows_of: list, seed: int) -> None:
         found = []
         for made in (fast, plain):
             made.words[StateWord.ROWS] = own.ctypes.data
-            made.words[StateWord.SLOT], made.words[StateWord.CLOCK] = 2 * slot, clocks[slot]
+            made.words[StateWord.SLOT] = 2 * slot
             assert made.drain(recorded.ctypes.data, 0, 1) == 1
             found.append({place for *_, place in concurrent(made)})
         assert found[0] - dead == found[1] - dead

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from ptxlab.isa.effects import (
     Order,
 )
 from ptxlab.isa.operands import Op
+
+if TYPE_CHECKING:
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Barriers", "PendingCompletion"]
 
@@ -199,6 +202,22 @@ class Barriers:
                 self._check_phase(barrier, agent, warp)
             self._warp_arrived(barrier, warp, clocks, agent)
 
+    def arrived_together(self, barrier: Any, warps: Iterable[Warp]) -> None:
+        """Warps that are blocked at a barrier of their CTA have arrived. Their clocks have not changed since, and nobody has read them."""
+        barrier_clock: BarrierClock | None = barrier.clock
+        if barrier_clock is None:
+            barrier_clock = barrier.clock = BarrierClock()
+        for warp in warps:
+            clocks, agent = warp.state["race"]
+            transfers = agent.transfers
+            if transfers is not None and (transfers[HELD] or transfers[LOADS]):
+                self._tensor_memory.consume(clocks, agent, warp.op.index)
+            if agent.foreign:
+                self._warp_arrived(barrier, warp, clocks, agent)
+            else:
+                agent.barrier = None
+                barrier_clock.parked.append(agent)
+
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
         barrier_clock: BarrierClock = barrier.clock
         rows = completion.rows
@@ -232,7 +251,7 @@ class Barriers:
                 barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
         elif isinstance(effects, CompletionArrival) and effects.of is Completion.COPY_GROUP:
             rows = rows.copy()
-            slot = clocks.own(agent, Completion.COPY_GROUP)
+            slot = clocks.copies(agent)
             slot.advance()
             rows[Row.EXECUTION, slot.number] = slot.clock
         barrier_clock.take(rows)
@@ -302,6 +321,8 @@ class Barriers:
             if waits is None:
                 waits = barrier_clock.waits = clocks.follow_waits(barrier.rank, barrier.offset)
                 waits.complete(None if barrier_clock.foreign else barrier_clock.done)
+                if barrier_clock.init is not None:
+                    waits.check(clocks.rows[:, Row.EXECUTION, barrier_clock.init.slot] >= barrier_clock.init.clock)
             waits.note(agent, warp.op.index | warp.mask << 32, joins=not clocks.spec)
             done, order = barrier_clock.done, self._relaxed.get(warp.op.index)
             if done is None:

@@ -53,7 +53,7 @@ class Exits:
         self._wgmma(clocks, cta, ordered)
         if self._copies and any(_is_copying(agent, ordered) for agent in own):
             for op, agent in self._entries(clocks, shared, _COPY, ordered):
-                slot = agent.slots[Completion.COPY_GROUP]
+                slot = clocks.copies(agent)
                 self._findings.in_flight_at_exit(agent, op, reads=False, grouped=bool(slot.groups) and slot.groups[-1] >= slot.newest)
         if len(clocks.agents) > len(own):
             seen = np.maximum.reduce([agent.rows[Row.TENSOR] for agent in own])
@@ -122,7 +122,7 @@ def _of_kinds(cells: NDArray[np.uint64], kinds: tuple[Kind, ...]) -> NDArray[np.
 
 def _is_copying(agent: Agent, ordered: NDArray[np.uint32]) -> bool:
     """Whether a warp has a cp.async that is not ordered before the exit of its CTA."""
-    slot = agent.slots.get(Completion.COPY_GROUP)
+    slot = agent.copies
     return slot is not None and bool(ordered[slot.number] < slot.newest)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, joined
+from ptxlab.check.race.clocks.slots import CopySlot
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op
@@ -67,10 +68,10 @@ def _wait_bulk(warp: Warp, op: Op) -> None:
             _complete_groups(clocks, agent, slot, pending, components)
 
 
-def _copies(warp: Warp) -> tuple[Clocks, Agent, Slot]:
+def _copies(warp: Warp) -> tuple[Clocks, Agent, CopySlot]:
     """The slot of a warp's cp.async, which has one sequence of groups."""
     clocks, agent = warp.state["race"]
-    return clocks, agent, agent.copies or clocks.own(agent, Completion.COPY_GROUP)
+    return clocks, agent, clocks.copies(agent)
 
 
 def _commit_copies(warp: Warp, op: Op) -> None:

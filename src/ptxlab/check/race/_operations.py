@@ -138,7 +138,7 @@ class Operations:
     # ---------------------------------------------------------------------------------------------------------------- copies
 
     def _copies_arrive(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
-        slot = clocks.own(agent, Completion.COPY_GROUP)
+        slot = clocks.copies(agent)
         slot.advance()
         _arrives_for(clocks, agent, operation, slot)
 

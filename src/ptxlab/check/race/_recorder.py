@@ -46,9 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AccessRecorder", "Handler", "Handlers"]
 
-_ROWS_WORD, _WIDTH_WORD, _CLOCK_WORD = map(int, (StateWord.ROWS, StateWord.WIDTH, StateWord.CLOCK))
-_SUSPECTS_WORD, _TRANSFERS_WORD, _TRANSFERRED_WORD = map(int, (StateWord.SUSPECT_COUNT, StateWord.TRANSFERS, StateWord.TRANSFERRED))
-_MBARRIERS_WORD = int(StateWord.MBARRIERS)
+_ROWS_WORD, _WIDTH_WORD = int(StateWord.ROWS), int(StateWord.WIDTH)
+_SUSPECTS_WORD, _TRANSFERRED_WORD = int(StateWord.SUSPECT_COUNT), int(StateWord.TRANSFERRED)
 _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
@@ -93,11 +92,9 @@ class AccessRecorder:
 
     def load(self, agent: Agent) -> None:
         """Make a warp the running agent of the compiled functions."""
-        words, header = self._words, agent.header
+        header = agent.header
         if self._loaded is not header:
             self._loaded = self._header[:] = header
-            words[_TRANSFERS_WORD], words[_MBARRIERS_WORD] = agent.transfers_address, agent.mbarriers_address
-        words[_CLOCK_WORD] = agent.main.clock
 
     def record(
         self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, accesses: Iterable[MemoryAccess], rows: Rows | None = None

@@ -17,7 +17,7 @@ from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.program.number_types import report_other_types
@@ -32,7 +32,6 @@ from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
-    Completion,
     Effect,
     Fence,
     GridLaunch,
@@ -62,13 +61,8 @@ if TYPE_CHECKING:
 __all__ = ["Sanitizer"]
 
 _SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
-_COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPY_GROUPS_WORD, _COPIED_WORD = map(
-    int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPY_GROUPS, StateWord.COPIED)
-)
-_CLOCK_WORD, _SUSPECTS_WORD, _PARTED_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
-
-_GROUPS = 64
-"""Groups of cp.async of a warp from which on those are forgotten that are complete."""
+_REPLAYED_WORD, _STOPPED_WORD = int(StateWord.REPLAYED), int(StateWord.STOPPED)
+_SUSPECTS_WORD, _PARTED_WORD = int(StateWord.SUSPECT_COUNT), int(StateWord.PARTED)
 
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
@@ -98,7 +92,7 @@ class Sanitizer(Observer):
         self._shadow, self._findings = recorder.shadow, recorder.findings
         self._tensor_memory = TensorMemoryAccesses(recorder)
         barriers = Barriers(recorder, self._tensor_memory)
-        for event in ("initialised", "invalidated", "expected", "arrived", "completed", "acquired"):
+        for event in ("initialised", "invalidated", "expected", "arrived", "arrived_together", "completed", "acquired"):
             setattr(self, event, getattr(barriers, event))
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
@@ -165,6 +159,10 @@ class Sanitizer(Observer):
         """Compiled code records an event row for each service that it completes, from which the clocks are updated; not under ``spec``."""
         return self._lanes is None
 
+    def takes_arrivals_together(self) -> bool:
+        """The clocks of blocked warps are joined when the barrier completes; not under ``spec``."""
+        return self._lanes is None
+
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 
     def fill(self, warp: Warp) -> None:
@@ -176,7 +174,10 @@ class Sanitizer(Observer):
         warp.state["race"] = clocks, agent
         self._tensor_memory.fill(warp, agent)
         if self._copies:
-            agent.copies = clocks.own(agent, Completion.COPY_GROUP)
+            clocks.copies(agent)
+        if self._lanes is None and self._shadow.replay:
+            self._shadow.serve(agent.words)
+            warp.words[Word.EVENT_REPLAY] = agent.words_address
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Watch the shared and tensor memory of a new cluster."""
@@ -211,43 +212,32 @@ class Sanitizer(Observer):
             return
         clocks, agent = warp.state["race"]
         load, shadow, address = self._recorder.load, self._shadow, self._buffer.address
-        words, copies = shadow.words, agent.copies
-        at = 0
-        while at < count:
-            load(agent)
-            if copies is None:
-                at = shadow.drain(address, at, count)
-            else:
-                words[_COPY_SLOT_WORD], words[_COPY_GROUPS_WORD] = copies.name, copies.consecutive
-                words[_COPY_CLOCK_WORD] = following = copies.clock + 1
-                at = shadow.drain(address, at, count)
-                if words[_COPY_CLOCK_WORD] != following:
-                    self._committed(agent, copies)
-            agent.main.clock = words[_CLOCK_WORD]
+        words = shadow.words
+        shadow.serve(agent.words)
+        load(agent)
+        if words[_REPLAYED_WORD]:
+            at, words[_REPLAYED_WORD] = words[_STOPPED_WORD], 0
+        else:
+            at = shadow.drain(address, 0, count)
+        while True:
             if at < 0:  # what a transfer accesses is suspect
                 at = ~at
                 self._findings.judge(clocks, agent, shadow.suspects())
                 native = self._natives[self._heads[at * ROW_WORDS] & 0xFFFFFFFF]
                 assert isinstance(native, TensorAccess)
                 self._tensor_memory.recorded(agent, native.write)
-                at += 1
-                continue
-            if words[_SUSPECTS_WORD]:  # before the next row changes the clocks
-                self._findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
-            if at < count:
-                self._row(warp, clocks, agent, at)
-                at += 1
-        if copies is not None and words[_COPIED_WORD]:
-            copies.newest, words[_COPIED_WORD] = words[_COPIED_WORD], 0
+            else:
+                if words[_SUSPECTS_WORD]:  # before the next row changes the clocks
+                    self._findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
+                if at < count:
+                    self._row(warp, clocks, agent, at)
+            at += 1
+            if at >= count:
+                break
+            load(agent)
+            at = shadow.drain(address, at, count)
         if self._lanes is not None:
             self._lanes.drained(warp, self._buffer.rows[:count])
-
-    def _committed(self, agent: Agent, copies: Slot) -> None:
-        """Compiled code has processed rows of cp.async.commit_group."""
-        while copies.clock + 1 < self._shadow.words[_COPY_CLOCK_WORD]:
-            copies.commit()
-        if len(copies.groups) > _GROUPS:
-            copies.forget_groups(agent.execution[copies.number])
 
     def _row(self, warp: Warp, clocks: Clocks, agent: Agent, at: int) -> None:
         """A recorded row that moves clocks, or accesses tensor memory, or tells which path is executed."""

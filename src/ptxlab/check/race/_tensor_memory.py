@@ -11,6 +11,7 @@ from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
+from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges
 from ptxlab.engine.context import Word
 from ptxlab.isa.context import MemoryAccess
@@ -67,7 +68,7 @@ class TensorMemoryAccesses:
             made = np.zeros(TransferWord.END, np.int64)
             made[TransferWord.BASE] = warp.cta.tensor_address + first_lane(warp.warp_id)
             made[TransferWord.CONTEXT] = warp.context.address
-            agent.transfers, agent.transfers_address = made.data, address_of(made)
+            agent.transfers, agent.words[AgentWord.TRANSFERS] = made.data, address_of(made)
 
     def ended(self, cta: CtaState) -> None:
         """The CTA has exited."""

@@ -28,7 +28,7 @@ from ptxlab.engine.support._quick import OFTEN, SYMBOLS, QuickFunction, add_coun
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
-from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
+from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
@@ -117,7 +117,7 @@ def _in_bytes(rest: list[str]) -> bool:
 
 
 def _emit_dispatch(module: Module) -> None:
-    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`.
+    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`, and replay its rows.
 
     `COMPILE` means that there is no region, or that quick functions are to be optimised.
     """
@@ -135,4 +135,6 @@ def _emit_dispatch(module: Module) -> None:
     c.begin(missing)
     c.ret(COMPILE)
     c.begin(done)
+    with c.when(context.word(Word.EVENT_COUNT).ne(0)):
+        emit_replay(c, context)
     c.ret(status)

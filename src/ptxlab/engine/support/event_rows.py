@@ -29,6 +29,7 @@ __all__ = [
     "SLOT_BITS",
     "emit_observe",
     "emit_record",
+    "emit_replay",
     "emit_save",
     "emit_unchanged",
     "note_addition",
@@ -84,13 +85,22 @@ def _parts(c: Function, size: Value) -> Iterator[tuple[str, Value]]:
             yield f"i{8 * bytes_}", size & -2 * bytes_
 
 
+def emit_replay(c: Function, context: Value) -> None:
+    """Let the observer's compiled code process the rows, if it has any."""
+    words = context.pointer(Word.EVENT_REPLAY)
+    with c.when(words.ne(0)):
+        c.call(words.pointer(0), "void", context, words)
+
+
 def emit_record(module: Module) -> None:
     """``void record(context, mask, op, number, hosts)``; ``hosts`` may be null. A full buffer is drained on the spot."""
     c, (context, mask, op, number, hosts) = module.define("void record(ptr context, i32 mask, i32 op, i64 number, ptr hosts)")
     with c.when(mask.eq(0)):
         c.ret()
     with c.when(context.word(Word.EVENT_COUNT).eq(context.word(Word.EVENT_CAPACITY))):
-        c.call(context.pointer(Word.EVENT_DRAIN), "void", context)
+        emit_replay(c, context)
+        with c.when(context.word(Word.EVENT_COUNT).ne(0)):
+            c.call(context.pointer(Word.EVENT_DRAIN), "void", context)
     count = context.word(Word.EVENT_COUNT)
     row = context.pointer(Word.EVENTS).at(count * (8 * ROW_WORDS))
     row.store(op.to("i64") | (mask.to("i64") << 32))

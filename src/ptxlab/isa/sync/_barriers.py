@@ -23,9 +23,12 @@ _NUMBER = Typed("u32", range(16))
 _THREADS = range(0, 1 << 31, 32)
 
 
-def _arrive_at(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
+def _arrive_at(
+    warp: WarpContext, number: int, count: int, contribution: list[int] | None = None, blocked: WarpContext | None = None
+) -> tuple[Any, int, bool]:
     """Arrive at a barrier; ``number`` and ``count`` are operand positions (count -1: all threads).
 
+    ``blocked`` is the warp if the instruction does no more than to wait until the barrier is complete.
     Returns the barrier, its generation before the arrival, and whether the arrival completed it.
     """
     operands = warp.op.operands
@@ -47,7 +50,7 @@ def _arrive_at(warp: WarpContext, number: int, count: int, contribution: list[in
     generation = barrier.generation
     if contribution is not None:
         _accumulate(barrier, contribution)
-    return barrier, generation, barrier.arrive(threads, needed, stated)
+    return barrier, generation, barrier.arrive(threads, needed, stated, blocked)
 
 
 def _accumulate(barrier: Any, contribution: list[int]) -> None:
@@ -101,7 +104,7 @@ class _ReductionWait(_BarrierWait):
 )
 def sync(warp: WarpContext) -> Wait | None:
     """Arrive and wait for the other threads."""
-    barrier, generation, done = _arrive_at(warp, 0, 1)
+    barrier, generation, done = _arrive_at(warp, 0, 1, blocked=warp)
     if done:
         return None
     wait: Wait | None = barrier.wait

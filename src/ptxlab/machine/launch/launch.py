@@ -100,6 +100,7 @@ class Launch(Prepared):
         """Whether nothing but the checks and what the options ask for observes the launch."""
         self.observer = observer_for(self, self.providers, trace, self.profiler) if observe is None else observe(self)
         self.observed = self.observer is not None
+        self.arrivals_together = self.observer is not None and self.observer.takes_arrivals_together()
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)

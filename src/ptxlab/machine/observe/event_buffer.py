@@ -85,7 +85,7 @@ class EventBuffer:
             except BaseException as error:
                 self._raised = error
                 words = self._current().words
-                words[Word.FUEL], words[_COUNT] = 0, 1
+                words[Word.FUEL], words[_COUNT], words[Word.EVENT_REPLAY] = 0, 1, 0
 
     def _current(self) -> Warp:
         """The warp whose code calls."""

@@ -114,6 +114,13 @@ class Observer:
     def arrived(self, barrier: Any) -> None:
         """The running agent has arrived at a barrier or completed transaction bytes; called before the phase completes."""
 
+    def takes_arrivals_together(self) -> bool:
+        """Whether `arrived_together` is called for warps that are blocked at a barrier of their CTA, and not `arrived` for each."""
+        return overridden_hook(self, "arrived") is None
+
+    def arrived_together(self, barrier: Any, warps: Iterable[Warp]) -> None:
+        """Warps have arrived at a barrier of their CTA one after the other, and are blocked; called before `arrived` and `completed`."""
+
     def completed(self, barrier: Any) -> None:
         """The phase of a barrier has completed."""
 
@@ -147,7 +154,9 @@ class Observer:
         return ()
 
 
-_ANSWERS = frozenset(("advice", "finished", "allows_direct_completion", "open_findings", "retire_hook", "unsettled", "uses"))
+_ANSWERS = frozenset(
+    ("advice", "finished", "allows_direct_completion", "open_findings", "retire_hook", "takes_arrivals_together", "unsettled", "uses")
+)
 """What an observer is asked, which is no event."""
 
 
@@ -168,6 +177,9 @@ class _Together(Observer):
 
     def allows_direct_completion(self, op: Op) -> bool:
         return all(observer.allows_direct_completion(op) for observer in self._observers)
+
+    def takes_arrivals_together(self) -> bool:
+        return all(observer.takes_arrivals_together() for observer in self._observers)
 
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")

@@ -163,12 +163,18 @@ class NamedBarrier(_Barrier):
     result: dict[int, list[int]] = field(default_factory=dict)
     wait: Wait | None = None
     """What the warps that have arrived wait for, in this generation."""
+    together: list[Warp] | None = None
+    """The blocked warps that the observer is told of when the barrier completes; None if it is told of each arrival in this generation."""
 
-    def arrive(self, threads: int, needed: int, stated: int | None) -> bool:
-        """Count arrivals and return whether they complete the barrier; ``stated`` is the thread count that the instruction names."""
-        arrived = self.arrived
+    def arrive(self, threads: int, needed: int, stated: int | None, blocked: Any = None) -> bool:
+        """Count arrivals and return whether they complete the barrier; ``stated`` is the thread count that the instruction names.
+
+        ``blocked`` is the warp if the instruction does no more than to wait until the barrier is complete.
+        """
+        arrived, launch = self.arrived, self.launch
         if not arrived:
             self.expected = stated
+            self.together = [] if launch.arrivals_together else None
         elif self.expected != stated:
             raise Misuse(
                 "B509",
@@ -176,12 +182,18 @@ class NamedBarrier(_Barrier):
                 fix="give the same thread count in all bar instructions for one barrier",
             )
         arrived = self.arrived = arrived + threads
-        launch = self.launch
         launch.barrier_arrivals += 1
         if arrived > needed:
             raise Misuse("B510", f"{arrived} threads arrive at barrier {self.id}, which expects {needed}")
         if launch.observer is not None:
-            launch.observer.arrived(self)
+            together = self.together
+            if together is None:
+                launch.observer.arrived(self)
+            elif blocked is None or len(blocked.converged) != 1:
+                self._tell()
+                launch.observer.arrived(self)
+            else:
+                together.append(blocked)
         if arrived < needed:
             return False
         self.release()
@@ -195,7 +207,15 @@ class NamedBarrier(_Barrier):
             self.accumulator = []
         self.generation += 1
         self.wait = None
+        if self.together is not None:
+            self._tell()
         self._completed()
+
+    def _tell(self) -> None:
+        """Tell the observer of the blocked warps, and of each arrival from now on."""
+        together, self.together = self.together, None
+        if together and self.launch.observer is not None:
+            self.launch.observer.arrived_together(self, together)
 
     def state(self) -> tuple[object, ...]:
         """What decides how the barrier goes on, besides the threads that wait at it."""

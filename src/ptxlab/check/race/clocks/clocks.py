@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import field
 from typing import Any, TypeAlias
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
+from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, Slot
 from ptxlab.check.race.clocks.waits import Waits
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT
-from ptxlab.isa.effects import ProxyFence, Space
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord
+from ptxlab.isa.effects import Completion, ProxyFence, Space
 from ptxlab.native import address_of
 
 __all__ = ["Agent", "Clocks", "Rows", "Slot", "join", "joined"]
@@ -45,41 +45,6 @@ def joined(first: Rows | None, second: Rows) -> Rows:
     return made
 
 
-@dataclass(slots=True)
-class Slot:
-    """Numbered accesses of one agent: two neighbouring columns of the clocks; ``clock`` is the number of the newest.
-
-    ``name`` is the slot's number among those of all clusters.
-    """
-
-    number: int
-    name: int
-    clock: int = 0
-    op: Any = None
-    """The instruction of the newest access."""
-    groups: list[int] = field(default_factory=list)
-    """The clock at each commit_group."""
-    newest: int = 0
-    """Of cp.async, the number of the newest copy, in a group or not yet."""
-    consecutive: int = 0
-    """How many of the newest groups have consecutive numbers, up to ``clock``."""
-
-    def advance(self) -> None:
-        """The accesses that follow have the next number."""
-        self.clock += 1
-        self.consecutive = 0
-
-    def commit(self) -> None:
-        """Commit a group: the accesses that follow have the next number."""
-        self.clock = clock = self.clock + 1
-        self.consecutive += 1
-        self.groups.append(clock)
-
-    def forget_groups(self, done: int) -> None:
-        """Of the groups that are complete up to a clock, only the newest one is needed."""
-        del self.groups[: max(bisect_right(self.groups, done) - 1, 0)]
-
-
 @dataclass(slots=True, eq=False)
 class Agent:
     """A warp: its clock, its slots by what they number, and the operations that it has not waited for."""
@@ -87,7 +52,10 @@ class Agent:
     index: int
     cta: Any
     warp: int
-    main: Slot
+    main: MainSlot
+    words: memoryview
+    """What compiled code knows of the warp (`AgentWord`)."""
+    words_address: int
     slots: dict[Hashable, Slot] = field(default_factory=dict)
     barrier: Any = None
     """The barrier at which the warp has last arrived."""
@@ -99,17 +67,14 @@ class Agent:
     """By other clusters: what the warp has acquired of them."""
     pipes: dict[int, Slot] = field(default_factory=dict)
     """By lane: the slot of its operations on tensor memory."""
-    copies: Slot | None = None
-    """The slot of cp.async, if the program has any."""
+    copies: CopySlot | None = None
+    """The slot of its cp.async, made on first use (`Clocks.copies`)."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not have been read: op index and clock. Compiled code holds newer ones (`TransferWord.LOADS`)."""
     read: int = 0
     """Registers of these loads that have been read on the path that was executed (`ptxlab.machine.warp.consumption.Consumption`)."""
     transfers: Any = None
     """The words of its transfers between registers and tensor memory (`TransferWord`), if the program has any."""
-    transfers_address: int = 0
-    mbarriers_address: int = 0
-    """Of the table of its CTA (`Clocks.follow_waits`)."""
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""
@@ -163,9 +128,11 @@ class Clocks:
         self._joins: dict[int, CtaJoin] = {}
         self._mbarriers: dict[int, NDArray[np.uint64]] = {}
         """By rank."""
+        self._words: NDArray[np.int64] = np.zeros((len(self.rows), AgentWord.END), np.int64)
         for cta in ctas:
             for warp in range(warps):
-                agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
+                words = self._words[len(self.agents)]
+                agent = Agent(len(self.agents), cta, warp, MainSlot(*self._number(None, "main")), words.data, address_of(words))
                 self.owners[-1] = agent, "main"
                 self.agents.append(agent)
                 self._place(agent)
@@ -174,12 +141,22 @@ class Clocks:
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
         agent.address = address_of(agent.rows)
-        agent.header = AGENT_HEADER.pack(agent.address, agent.rows.shape[1], self.serial, agent.main.name)
+        header = agent.address, agent.rows.shape[1], self.serial, agent.main.name, agent.words_address
+        agent.header = AGENT_HEADER.pack(*header)
+        for at, word in enumerate(header):
+            agent.words[AgentWord.HEADER + at] = word
         agent.shared = agent.rows[self._carried]
         agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
+        agent.main.row = agent.execution
+        if agent.copies is not None:
+            agent.copies.row = agent.execution
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""
+        return Slot(*self._number(agent, what))
+
+    def _number(self, agent: Agent | None, what: Hashable) -> tuple[int, int]:
+        """The number and the name of a new slot."""
         number = 2 * len(self.owners)
         self.owners.append((agent, what))
         if number + 2 > self.rows.shape[2]:
@@ -189,13 +166,21 @@ class Clocks:
             for each in self.agents:
                 self._place(each)
             self._joins.clear()
-        return Slot(number, self.serial << CLUSTER_SHIFT | number)
+        return number, self.serial << CLUSTER_SHIFT | number
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
         """A warp's slot for something, made on first use."""
         found = agent.slots.get(what)
         if found is None:
             found = agent.slots[what] = self.slot(agent, what)
+        return found
+
+    def copies(self, agent: Agent) -> CopySlot:
+        """The slot of a warp's cp.async, made on first use."""
+        found = agent.copies
+        if found is None:
+            number, name = self._number(agent, Completion.COPY_GROUP)
+            found = agent.copies = agent.slots[Completion.COPY_GROUP] = CopySlot(number, name, agent.words, agent.execution)
         return found
 
     # --------------------------------------------------------------------------------------------------- release and acquire
@@ -211,8 +196,6 @@ class Clocks:
             made = cta.known = into if into is not None and into.shape == made.shape else np.empty(made.shape, np.uint32)
             cta.about[JoinWord.KNOWN] = address_of(made)
         self._join_warps(cta.address)
-        for slot in cta.slots:
-            slot.clock += 1
         return made
 
     def _join_of(self, rank: int) -> CtaJoin:
@@ -222,17 +205,15 @@ class Clocks:
         about[JoinWord.ROWS], about[JoinWord.WARPS], about[JoinWord.STRIDE] = first.address, self.warps, first.rows.nbytes
         about[JoinWord.COUNT], about[JoinWord.OWN] = shared.size, size * first.main.number
         about[JoinWord.TENSOR] = size * self.rows.shape[2] * Row.TENSOR
-        slots = [agent.main for agent in self.agents[first.index : first.index + self.warps]]
         known = np.empty(shared.shape, np.uint32)
         about[JoinWord.KNOWN] = address_of(known)
-        found = self._joins[rank] = CtaJoin(about.data, address_of(about), slots, known)
+        found = self._joins[rank] = CtaJoin(about.data, address_of(about), known)
         return found
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
-        main, row = agent.main, agent.execution
-        main.clock = clock = main.clock + 1
-        number = main.number
+        number, row = agent.main.number, agent.execution
+        clock = row[number] + 1
         # The early component counts program order alone: what the warp has executed, even if other warps may not rely on its accesses.
         row[number] = row[number + 1] = agent.tensor[number + 1] = clock  # relaxed arrivals carry the row of tcgen05 alone
 
@@ -292,8 +273,7 @@ class Clocks:
         if table is None:
             table = self._mbarriers[rank] = np.zeros(len(agents[0].cta.shared) >> 3, np.uint64)
             for agent in agents:
-                agent.mbarriers_address = address_of(table)
-                self._place(agent)
+                agent.words[AgentWord.MBARRIERS] = address_of(table)
         made = Waits(self.agents)
         table[offset >> 3] = made.address
         return made

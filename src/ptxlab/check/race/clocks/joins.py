@@ -6,16 +6,13 @@ import ctypes
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.model import Component
-
-if TYPE_CHECKING:
-    from ptxlab.check.race.clocks.clocks import Slot
 
 __all__ = ["CtaJoin", "JoinWord", "join_warps_function"]
 
@@ -69,12 +66,11 @@ def _join_ir() -> str:
 class CtaJoin:
     """How compiled code joins the clocks of the warps of a CTA.
 
-    ``about`` are the words of `JoinWord`, ``address`` is theirs, ``slots`` are the clocks that advance, ``known`` takes the maximum.
+    ``about`` are the words of `JoinWord`, ``address`` is theirs, ``known`` takes the maximum.
     """
 
     about: memoryview
     address: int
-    slots: list[Slot]
     known: NDArray[np.uint32]
 
 

@@ -42,7 +42,7 @@ class WaitWord(IntEnum):
     HEAD = 1
     """the instruction | its lanes << 32"""
     CHECKED = 2
-    """1 if a wait of the warp has been checked for an initialisation before it"""
+    """1 if the initialisation is known to be ordered before the waits of the warp"""
     ORDER = 3
     """`MbarrierWord.NOTED` when it was noted"""
     END = 4
@@ -78,6 +78,10 @@ class Waits:
         """A phase is complete, which has released these rows; without rows, Python handles the waits for it."""
         words = self.words
         words[_DONE], words[_WIDTH] = (0, 0) if done is None else (address_of(done), done.shape[1])
+
+    def check(self, initialised: NDArray[np.bool_]) -> None:
+        """For these warps the initialisation is ordered before what they do from now on."""
+        self._table[1:, WaitWord.CHECKED] = initialised
 
     def note(self, agent: Agent, head: int, joins: bool) -> None:
         """Keep a wait until the next phase is complete. Lanes that execute it one after the other wait together if it ``joins``."""

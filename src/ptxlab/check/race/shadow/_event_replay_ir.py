@@ -19,6 +19,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     READS_TOO,
     TENSOR_WAITS,
     TRANSFER,
+    AgentWord,
     OpWord,
     StateWord,
 )
@@ -27,7 +28,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_drain"]
+__all__ = ["emit_drain", "emit_replay"]
 
 _ROW_BYTES = 8 * ROW_WORDS
 _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
@@ -36,6 +37,7 @@ _CLOCKS = "<16 x i32>"
 
 _LANE_BYTES = 4
 _DONE, _PYTHON, _SUSPECT = range(3)
+_HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
 _SLOT = (1 << CLUSTER_SHIFT) - 1
 _OP = 0xFFFF_FFFF
 
@@ -53,7 +55,8 @@ def emit_drain(module: Module) -> None:
     c = Function(module, "drain", "i64", "ptr state")
     state = c["state"]
     rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
-    ops = state.pointer(StateWord.OPS)
+    ops, agent = state.pointer(StateWord.OPS), state.pointer(StateWord.AGENT)
+    own, own_slot = _own(state), state.word(StateWord.SLOT) << 32
     with c.loop(count - start) as i:
         index = start + i
         row = rows.at(index * _ROW_BYTES)
@@ -62,17 +65,17 @@ def emit_drain(module: Module) -> None:
         info = ops.at(op * (8 * OP_WORDS))
         how, size = info.load("i64"), info.load("i64", 1)
         copy = (how & COPY_ACCESS).ne(0)
-        slot = copy.select(state.word(StateWord.COPY_SLOT), state.word(StateWord.SLOT))
-        clock = copy.select(state.word(StateWord.COPY_CLOCK), state.word(StateWord.CLOCK))
         size = copy.select(row.load("i64", 1), size)
-        who = (slot << 32) | clock
+        who = c.variable("i64", own_slot | own.load("i32").to("i64"))
         with c.when(copy):
-            state.set_word(StateWord.COPIED, clock)
+            clock = agent.word(AgentWord.COPY_CLOCK)
+            agent.set_word(AgentWord.COPIED, clock)
+            who.set((agent.word(AgentWord.COPY_SLOT) << 32) | clock)
         with c.when(((how & HANDLED).eq(0) | (how & ACCESSES_TOO).ne(0)) & size.ne(0)):
-            c.call("accesses", "void", state, row, who, op, how & (31 | READS_TOO), size)
+            c.call("accesses", "void", state, row, who.get(), op, how & (31 | READS_TOO), size)
         with c.when((how & COMMIT).ne(0)):
-            for word in (StateWord.COPY_CLOCK, StateWord.COPY_GROUPS):
-                state.set_word(word, state.word(word) + 1)
+            for word in (AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS):
+                agent.set_word(word, agent.word(word) + 1)
         python = c.variable("i64", how & HANDLED)
         with c.when((how & TRANSFER).ne(0)):
             outcome = c.call("transfer", "i64", state, row, op, info)
@@ -93,6 +96,44 @@ def emit_drain(module: Module) -> None:
     c.ret(count)
 
 
+def emit_replay(module: Module, quick: bool) -> None:
+    """``void replay(context, agent)``: process the rows of the warp that has run (`Word.EVENT_REPLAY`, `AgentWord`).
+
+    It leaves them to Python where Python handles one (`StateWord.REPLAYED`), or at once if the table of objects is not complete, or if
+    ``quick`` functions have processed enough rows.
+    """
+    c = Function(module, "replay", "void", "ptr context, ptr agent")
+    context, agent = c.parameters
+    state, count = agent.pointer(AgentWord.STATE), context.word(Word.EVENT_COUNT)
+    with c.when(state.word(StateWord.READY).eq(0)):
+        c.ret()
+    if quick:
+        left = state.pointer(StateWord.QUICK_ROWS)
+        rest = left.load("i64") - count
+        left.store(rest)
+        with c.when(rest.lt(0)):
+            c.ret()
+    running = [state.word(word) for word in _HEADER]
+    for word in _HEADER:
+        state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
+    for at, value in enumerate((context.word(Word.EVENTS), c.const("i64", 0), count)):
+        state.set_word(StateWord.DRAINED + at, value)
+    stopped = c.call("drain", "i64", state)
+    for word, value in zip(_HEADER, running, strict=True):
+        state.set_word(word, value)
+    with c.when(stopped.eq(count) & state.word(StateWord.SUSPECT_COUNT).eq(0)) as otherwise:
+        context.set_word(Word.EVENT_COUNT, 0)
+        otherwise()
+        state.set_word(StateWord.REPLAYED, 1)
+        state.set_word(StateWord.STOPPED, stopped)
+    c.ret()
+
+
+def _own(state: Value) -> Value:
+    """Where the rows of the running agent hold its own clock."""
+    return state.pointer(StateWord.ROWS).at((state.word(StateWord.SLOT) & _SLOT) << 2)
+
+
 def _proxy_fence(c: Function, state: Value, how: Value) -> None:
     """The same as `Clocks.proxy_fence`."""
     rows, width = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH)
@@ -107,14 +148,12 @@ def _proxy_fence(c: Function, state: Value, how: Value) -> None:
 
 def _tick(state: Value) -> Value:
     """The same as `Clocks.tick`; the new clock."""
-    clock = state.word(StateWord.CLOCK) + 1
-    state.set_word(StateWord.CLOCK, clock)
-    own = state.pointer(StateWord.ROWS).at((state.word(StateWord.SLOT) & _SLOT) << 2)
-    tensor = own.at(state.word(StateWord.WIDTH) * (4 * Row.TENSOR))
+    own = _own(state)
+    clock = own.load("i32") + 1
     for component in Component:
-        own.store(clock.to("i32"), component)
-    tensor.store(clock.to("i32"), Component.EARLY)
-    return clock
+        own.store(clock, component)
+    own.at(state.word(StateWord.WIDTH) * (4 * Row.TENSOR)).store(clock, Component.EARLY)
+    return clock.to("i64")
 
 
 def _transfer(module: Module) -> None:
@@ -124,7 +163,7 @@ def _transfer(module: Module) -> None:
     """
     c = Function(module, "transfer", "i64", "ptr state, ptr row, i64 op, ptr info", internal=True)
     state, row, op, info = c.parameters
-    transfers, how = state.pointer(StateWord.TRANSFERS), info.load("i64")
+    transfers, how = state.pointer(StateWord.AGENT).pointer(AgentWord.TRANSFERS), info.load("i64")
     write = (how & 1).ne(0)
     loads = transfers.word(TransferWord.LOADS)
     own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
@@ -163,7 +202,7 @@ def _wait(module: Module) -> None:
     """``i64 wait(state, row, how)``: a tcgen05.wait, as `wait_for_transfers` does; _PYTHON if nothing has been done."""
     c = Function(module, "wait", "i64", "ptr state, ptr row, i64 how", internal=True)
     state, row, how = c.parameters
-    transfers = state.pointer(StateWord.TRANSFERS)
+    transfers = state.pointer(StateWord.AGENT).pointer(AgentWord.TRANSFERS)
     context = transfers.pointer(TransferWord.CONTEXT)
     missing = context.word(Word.LIVE) & ~context.word(Word.EXITED) & ~(row.load("i64") >> 32)
     write = (how & TENSOR_WAITS[True]).ne(0)
@@ -191,11 +230,11 @@ def _copy_wait(module: Module) -> None:
     """``i64 copy_wait(state, info)``: a cp.async.wait_group, as its handler does; _PYTHON if nothing has been done."""
     c = Function(module, "copy_wait", "i64", "ptr state, ptr info", internal=True)
     state, info = c.parameters
-    pending = info.word(OpWord.DETAIL)
-    with c.when(pending.uge(state.word(StateWord.COPY_GROUPS)) | state.word(StateWord.SUSPECT_COUNT).ne(0)):
+    pending, agent = info.word(OpWord.DETAIL), state.pointer(StateWord.AGENT)
+    with c.when(pending.uge(agent.word(AgentWord.COPY_GROUPS)) | state.word(StateWord.SUSPECT_COUNT).ne(0)):
         c.ret(_PYTHON)
-    clock = state.word(StateWord.COPY_CLOCK) - 1 - pending
-    _advance(state, state.word(StateWord.COPY_SLOT), Component.DONE, clock.to("i32"))
+    clock = agent.word(AgentWord.COPY_CLOCK) - 1 - pending
+    _advance(state, agent.word(AgentWord.COPY_SLOT), Component.DONE, clock.to("i32"))
     c.ret(_DONE)
 
 
@@ -203,7 +242,7 @@ def _mbarrier_wait(module: Module) -> None:
     """``i64 mbarrier_wait(state, row)``: the end of a wait for a phase of an mbarrier object, as `Barriers.acquired` does; or _PYTHON."""
     c = Function(module, "mbarrier_wait", "i64", "ptr state, ptr row", internal=True)
     state, row = c.parameters
-    table, suspects = state.pointer(StateWord.MBARRIERS), state.word(StateWord.SUSPECT_COUNT)
+    table, suspects = state.pointer(StateWord.AGENT).pointer(AgentWord.MBARRIERS), state.word(StateWord.SUSPECT_COUNT)
     with c.when(table.eq(0) | suspects.ne(0)):
         c.ret(_PYTHON)
     about = table.load("ptr", row.word(1) >> 3)

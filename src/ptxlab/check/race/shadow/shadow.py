@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab._digests import blake2b
-from ptxlab.check.race.shadow._event_replay_ir import emit_drain
+from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, AgentWord, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes, sparse_bytes
 from ptxlab.native import address_of
@@ -36,9 +35,10 @@ _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
 
 
-_EXPORTS = "drain", "ranges"
+_EXPORTS = "drain", "ranges", "replay"
 _DRAINED, _DRAINED_AT = Struct("3Q"), 8 * StateWord.DRAINED
 _ACCESSED, _ACCESSED_AT = Struct("6Q"), 8 * StateWord.ACCESSED
+_READY = int(StateWord.READY)
 _QUICK_ROWS = 1 << 18
 """Rows that functions without optimisation record before optimised ones are compiled, which takes about as long."""
 _ROWS_OF_ACCESS = 8
@@ -58,17 +58,19 @@ def _request(opt: int) -> tuple[object, ...]:
 
 
 @cache
-def shadow_functions(opt: int = 2) -> tuple[Any, Any]:
-    """``drain`` and ``ranges``, compiled or from the cache."""
-    library = native.compile_or_load(_request(opt), _EXPORTS, _ir, opt=opt)
-    return library.function("drain", ctypes.c_int64, ctypes.c_void_p), library.function("ranges", None, ctypes.c_void_p)
+def shadow_functions(opt: int = 2) -> tuple[Any, Any, int]:
+    """``drain`` and ``ranges``, and the address of ``replay``, compiled or from the cache."""
+    library = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt)
+    drain, ranges = library.function("drain", ctypes.c_int64, ctypes.c_void_p), library.function("ranges", None, ctypes.c_void_p)
+    return drain, ranges, library.address("replay")
 
 
-def _ir() -> str:
+def _ir(opt: int) -> str:
     module = Module()
     emit_shadow(module)
     emit_spans(module)
     emit_drain(module)
+    emit_replay(module, quick=not opt)
     return module.text()
 
 
@@ -77,13 +79,31 @@ class _Functions:
 
     def __init__(self) -> None:
         is_kept = native.OBJECTS.read(native.object_key(*_request(2))) is not None
-        self.drain, self.ranges = shadow_functions(2 if is_kept else 0)
-        self.quick_rows = sys.maxsize if is_kept else _QUICK_ROWS
+        self.drain, self.ranges, self.replay = shadow_functions(2 if is_kept else 0)
+        self.are_quick = not is_kept
+        left = np.array([_QUICK_ROWS], np.int64)
+        self._left, self.left_address = left.data, address_of(left)
+
+    @property
+    def quick_rows(self) -> int:
+        """Rows that functions without optimisation may still record."""
+        return self._left[0]
+
+    @quick_rows.setter
+    def quick_rows(self, rows: int) -> None:
+        self._left[0] = rows
+
+    def recorded(self, rows: int) -> None:
+        """So many further rows are recorded."""
+        left = self._left[0] = self._left[0] - rows
+        if left < 0:
+            self.optimise()
 
     def optimise(self) -> None:
         """Use the optimised functions from now on: much has been recorded."""
-        self.drain, self.ranges = shadow_functions()
-        self.quick_rows = sys.maxsize
+        self.drain, self.ranges, self.replay = shadow_functions()
+        self.are_quick = False
+        self.quick_rows = -1  # quick functions that compiled code still has leave the rows
 
 
 _functions = cache(_Functions)
@@ -131,7 +151,6 @@ class Shadow:
         self._free: list[NDArray[np.uint64]] = []
         """Cells of objects that are no longer watched: to clear them costs less than new memory."""
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
-        self._dirty = True
         self._address = address_of(self.state)
         self._bytes = self.state.data.cast("B")
         self.header = self._bytes[8 * StateWord.ROWS : 8 * StateWord.ROWS + AGENT_HEADER.size]
@@ -139,6 +158,16 @@ class Shadow:
         self.words[StateWord.RULES] = address_of(rules)
         self.words[StateWord.SUSPECTS] = address_of(self._suspects)
         self.words[StateWord.SUSPECT_CAPACITY] = _SUSPECTS
+        self.words[StateWord.QUICK_ROWS] = self._functions.left_address
+
+    @property
+    def replay(self) -> int:
+        """The address of the function that processes a warp's rows when it stops; 0 if there is none."""
+        return self._functions.replay
+
+    def serve(self, agent: memoryview) -> None:
+        """Let compiled code process the rows of a warp; ``agent`` are its words (`AgentWord`)."""
+        agent[AgentWord.REPLAY], agent[AgentWord.STATE] = self.replay, self._address
 
     # ---------------------------------------------------------------------------------------------------------- objects
 
@@ -150,7 +179,7 @@ class Shadow:
         near, further = (self._empty((granules, count, 2)) for count in (NEAR, entries - NEAR))
         made = Object(data, near, further, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
         self._objects.append(made)
-        self._dirty = True
+        self.words[_READY] = 0
         return made
 
     def _empty(self, shape: tuple[int, int, int]) -> NDArray[np.uint64]:
@@ -168,7 +197,7 @@ class Shadow:
         """Stop watching an object."""
         self._objects.remove(made)
         self._free += [made.cells, made.further]
-        self._dirty = True
+        self.words[_READY] = 0
 
     def clear(self, made: Object, granules: slice) -> None:
         """Remove the accesses to some granules, and mark their bytes as not written."""
@@ -200,30 +229,28 @@ class Shadow:
         self.words[StateWord.OBJECT_COUNT] = len(rows)
         self.words[StateWord.LAST] = 0
         self.words[StateWord.EPOCH] += 1
-        self._dirty = False
+        self.words[_READY] = 1
 
     # --------------------------------------------------------------------------------------------------------- accesses
 
     def drain(self, rows: int, first: int, count: int) -> int:
         """Record the accesses of rows at a host address, in order; return the index of a row that Python handles, or ``count``."""
-        if self._dirty:
+        if not self.words[_READY]:
             self._tabulate()
         functions = self._functions
-        functions.quick_rows -= count - first
-        if functions.quick_rows < 0:
-            functions.optimise()
+        if functions.are_quick:
+            functions.recorded(count - first)
         _DRAINED.pack_into(self._bytes, _DRAINED_AT, rows, first, count)
         at: int = functions.drain(self._address)
         return at
 
     def access(self, access: MemoryAccess, who: int, what: int) -> None:
         """Record one access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
-        if self._dirty:
+        if not self.words[_READY]:
             self._tabulate()
         functions = self._functions
-        functions.quick_rows -= _ROWS_OF_ACCESS
-        if functions.quick_rows < 0:
-            functions.optimise()
+        if functions.are_quick:
+            functions.recorded(_ROWS_OF_ACCESS)
         _ACCESSED.pack_into(self._bytes, _ACCESSED_AT, *access.where, who, what)
         functions.ranges(self._address)
 

@@ -41,6 +41,7 @@ __all__ = [
     "TENSOR_WAITS",
     "TRANSFER",
     "UNWRITTEN",
+    "AgentWord",
     "MemoWord",
     "OpWord",
     "StateWord",
@@ -105,9 +106,12 @@ class StateWord(IntEnum):
     WIDTH = 1
     CLUSTER = 2
     SLOT = 3
-    CLOCK = 4
-    COPY_SLOT = 5
-    COPY_CLOCK = 6
+    AGENT = 4
+    """the address of the words of the running agent (`AgentWord`)"""
+    READY = 5
+    """1 if the table of objects is complete"""
+    QUICK_ROWS = 6
+    """the address of the number of rows that functions without optimisation may still process"""
     OBJECTS = 7
     OBJECT_COUNT = 8
     LAST = 9
@@ -116,25 +120,21 @@ class StateWord(IntEnum):
     SUSPECTS = 12
     SUSPECT_COUNT = 13
     SUSPECT_CAPACITY = 14
-    COPIED = 15
-    """the number of the newest row that was a cp.async, or 0"""
-    EPOCH = 16
+    REPLAYED = 15
+    """1 if compiled code has processed rows that it leaves to Python"""
+    STOPPED = 16
+    """the result of ``drain`` for these"""
+    EPOCH = 17
     """the number of the table of objects; a memo for an earlier table is not valid"""
-    TRANSFERS = 17
-    """the address of the transfers of the running agent"""
     TRANSFERRED = 18
     """1 if a row was a transfer"""
     PARTED = 19
     """1 if some warp has executed an aligned instruction only in part"""
     DRAINED = 20
     """of the rows that are drained: the address, the index of the first one, and ``count``, the index behind the last one"""
-    MBARRIERS = 23
-    """the address of the running agent's table of mbarrier objects (`Clocks.follow_waits`), or 0"""
     ACCESSED = 24
     """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
     have one size, and their number; then the two words of the entry"""
-    COPY_GROUPS = 30
-    """how many of the newest groups of cp.async have consecutive numbers, the last of which is `COPY_CLOCK` - 1"""
     MEMO = 32
     """cells before and after an access: `MEMOS` times `MemoWord`"""
     RECENT = MEMO + MEMOS * 24
@@ -143,8 +143,32 @@ class StateWord(IntEnum):
     END = RECENT + RECENT_CELLS * 24
 
 
-AGENT_HEADER = Struct("4Q")
-"""The words of the state that say which agent runs, from `StateWord.ROWS` to `StateWord.SLOT`."""
+AGENT_HEADER = Struct("5Q")
+"""The words of the state that say which agent runs, from `StateWord.ROWS` to `StateWord.AGENT`."""
+
+
+class AgentWord(IntEnum):
+    """The words of one agent, a warp."""
+
+    REPLAY = 0
+    """the address of ``replay`` (`Word.EVENT_REPLAY`)"""
+    STATE = 1
+    """the address of the state"""
+    HEADER = 2
+    """`AGENT_HEADER`"""
+    TRANSFERS = HEADER + AGENT_HEADER.size // 8
+    """the address of its transfers (`TransferWord`)"""
+    MBARRIERS = 8
+    """the address of its table of mbarrier objects (`Clocks.follow_waits`), or 0"""
+    COPY_SLOT = 9
+    """the name of the slot of its cp.async"""
+    COPY_CLOCK = 10
+    """the number of the copies that follow"""
+    COPY_GROUPS = 11
+    """how many of the newest groups of cp.async have consecutive numbers, the last of which is `COPY_CLOCK` - 1"""
+    COPIED = 12
+    """the number of the newest copy, in a group or not yet"""
+    END = 16
 
 
 class MemoWord(IntEnum):

@@ -8,7 +8,7 @@ stores the loaded value back? `allocation_awaited`: does a load read the tensor 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, decode_tensor_map
@@ -29,23 +29,29 @@ _GLOBAL = ("global", "generic")
 _SHARED = ("shared", "shared::cta", "generic")
 _MAP_ALIGNMENT = 64
 _Places: TypeAlias = "tuple[int, ...] | None"
+_Definitions: TypeAlias = "Mapping[int, list[Op]]"
 _MOST = 256
 """Registers through which `dead_loads` traces a value."""
 
 
-def _origins(program: Program, registers: Iterable[int]) -> Iterator[tuple[Op, bool]]:
-    """The instructions that the values of registers come from, with all definitions of a register taken together.
-
-    True with an instruction says that it computes from registers whose origins follow: arithmetic, or an exchange between lanes.
-    """
+def _definitions(program: Program) -> _Definitions:
+    """The instructions that write each register."""
     definitions: defaultdict[int, list[Op]] = defaultdict(list)
     for op, writes in zip(program.ops, program.writes, strict=True):
         for register in writes:
             definitions[register].append(op)
+    return definitions
+
+
+def _origins(program: Program, definitions: _Definitions, registers: Iterable[int]) -> Iterator[tuple[Op, bool]]:
+    """The instructions that the values of registers come from, with all definitions of a register taken together.
+
+    True with an instruction says that it computes from registers whose origins follow: arithmetic, or an exchange between lanes.
+    """
     work = list(registers)
     seen = set(work)
     while work:
-        for op in definitions[work.pop()]:
+        for op in definitions.get(work.pop(), ()):
             computes = op.row.kind == "pure" or isinstance(program.natives.get(op.index), Collective)
             yield op, computes
             if computes:
@@ -107,7 +113,7 @@ def _written(program: Program) -> _Places:
         for index, native in program.natives.items()
         if (isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)) and native.space in _GLOBAL
     ]
-    return _places(program, written)
+    return _places(program, _definitions(program), written)
 
 
 def _stores(op: Op) -> bool:
@@ -130,14 +136,16 @@ def _stores_without_map(program: Program) -> bool:
 
 def _maps(program: Program) -> dict[int, tuple[Parameter, ...] | None]:
     """By tensor copy the parameters in which its tensor map may be; None if it may be elsewhere."""
-    return {op.index: _parameters_of_map(program, op) for op in program.ops if _copies_tensor(op)}
+    copies = [op for op in program.ops if _copies_tensor(op)]
+    definitions = _definitions(program) if copies else {}
+    return {op.index: _parameters_of_map(program, definitions, op) for op in copies}
 
 
-def _parameters_of_map(program: Program, op: Op) -> tuple[Parameter, ...] | None:
+def _parameters_of_map(program: Program, definitions: _Definitions, op: Op) -> tuple[Parameter, ...] | None:
     """The parameters with whose addresses the program computes that of a tensor map."""
     base = next(operand.base for operand in op.operands if isinstance(operand, Addr) and operand.extra)
     operands: list[Resolved] = [] if base is None else [base]
-    for origin, computes in _origins(program, [base.index] if isinstance(base, Reg) else []):
+    for origin, computes in _origins(program, definitions, [base.index] if isinstance(base, Reg) else []):
         if not computes:
             return None
         operands += origin.operands
@@ -163,7 +171,7 @@ def _tensors(launch: Launch, parameters: tuple[Parameter, ...] | None) -> set[in
 
 def allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
     """The bases of the allocations that addresses may lie in; None if they may lie anywhere."""
-    return _allocations(launch, _places(launch.program, addresses))
+    return _allocations(launch, _places(launch.program, launch.facts.of(_definitions), addresses))
 
 
 def _allocations(launch: Launch, places: _Places) -> set[int] | None:
@@ -174,12 +182,12 @@ def _allocations(launch: Launch, places: _Places) -> set[int] | None:
     return {allocation.base for word in words if (allocation := launch.device.memory.find(word)) is not None}
 
 
-def _places(program: Program, addresses: list[Resolved]) -> _Places:
+def _places(program: Program, definitions: _Definitions, addresses: list[Resolved]) -> _Places:
     """Where in the parameters the words are that addresses are computed with; None if they come from elsewhere, too."""
     found: list[int] = []
     if any(map(_has_symbol, addresses)):
         return None
-    for op, computes in _origins(program, (register for address in addresses for register in operand_registers(address))):
+    for op, computes in _origins(program, definitions, (register for address in addresses for register in operand_registers(address))):
         native = program.natives.get(op.index)
         if isinstance(native, LaneAccess):
             place = _parameter(op, native)
@@ -281,7 +289,7 @@ def allocation_awaited(program: Program, load: Op, cta: Any) -> Op | None:
     if not left or not isinstance(native, LaneAccess) or native.write or native.space not in _SHARED:
         return None
     registers = [register for op in program.ops for register in _tensor_addresses(op)]
-    return left[0] if any(op is load for op, _ in _origins(program, registers)) else None
+    return left[0] if any(op is load for op, _ in _origins(program, _definitions(program), registers)) else None
 
 
 def _tensor_addresses(op: Op) -> list[int]:

@@ -234,8 +234,7 @@ class Reports:
 
     def _use(self, early: Early, verb: str = "uses") -> str:
         """An instruction and registers of it, for a message."""
-        names = [self._launch.program.registers[r].name for r in early.registers[:_MOST_NAMES]]
-        return f"{early.op.opcode} {verb} {', '.join(names)}" + ", ..." * (len(early.registers) > _MOST_NAMES)
+        return f"{early.op.opcode} {verb} {early.names(self._launch.program, _MOST_NAMES)}"
 
     def _names(self, operations: frozenset[int]) -> str:
         return "; ".join(self.name(self._launch.program.ops[index]) for index in sorted(operations))

@@ -18,6 +18,7 @@ from ptxlab.isa.operands import Const, Group, Op, Reg
 __all__ = [
     "Early",
     "Registers",
+    "early",
     "early_uses",
     "entry_states",
     "lends_registers",
@@ -41,6 +42,10 @@ class Early(NamedTuple):
     op: Op
     registers: tuple[int, ...]
     held: Registers
+
+    def names(self, program: Program, most: int) -> str:
+        """The names of the registers, of no more than so many."""
+        return ", ".join(program.registers[r].name for r in self.registers[:most]) + ", ..." * (len(self.registers) > most)
 
 
 class _InFlight(NamedTuple):
@@ -128,7 +133,8 @@ def _sources(op: Op) -> tuple[int, ...]:
     return tuple(r for operand in op.operands[op.row.updates :] if isinstance(operand, Group) for r in operand_registers(operand))
 
 
-def _early(op: Op, registers: Registers, held: Registers) -> Iterator[Early]:
+def early(op: Op, registers: Registers, held: Registers) -> Iterator[Early]:
+    """An op that uses registers too early, if there are any."""
     if registers:
         yield Early(op, tuple(sorted(registers)), held)
 
@@ -144,9 +150,9 @@ def early_uses(program: Program) -> Iterator[Early]:
             sources = (r for operand in op.operands[op.row.updates :] for r in operand_registers(operand))
             mine = frozenset(_targets(op))
             parts = (d for d in accumulators if d != mine and d <= held and not d.isdisjoint(mine))
-            yield from _early(op, held.intersection(sources).union(*(mine & d for d in parts)), held)
+            yield from early(op, held.intersection(sources).union(*(mine & d for d in parts)), held)
         elif held:
-            yield from _early(op, held.intersection((*program.reads[op.index], *program.writes[op.index])), held)
+            yield from early(op, held.intersection((*program.reads[op.index], *program.writes[op.index])), held)
 
 
 def overwritten_sources(program: Program) -> Iterator[Early]:
@@ -154,7 +160,7 @@ def overwritten_sources(program: Program) -> Iterator[Early]:
     if any(op.row.updates and _sources(op) for op in program.ops):
         for op, held in _in_flight(program, _sources):
             if not op.row.updates:
-                yield from _early(op, held.intersection(program.writes[op.index]), held)
+                yield from early(op, held.intersection(program.writes[op.index]), held)
 
 
 class _Unfenced(NamedTuple):
@@ -206,4 +212,4 @@ def _unfenced(program: Program, constants: bool) -> Iterator[Early]:
 
     for op, state in states(program, _Unfenced(named), after, _Unfenced.joined):
         if op.row.updates:
-            yield from _early(op, state.written.intersection((*_targets(op), *_sources(op))), state.written)
+            yield from early(op, state.written.intersection((*_targets(op), *_sources(op))), state.written)

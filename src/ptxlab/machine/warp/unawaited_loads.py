@@ -15,7 +15,7 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import TensorTransfer, TensorWait
 from ptxlab.isa.operands import Op
-from ptxlab.machine.warp.pending_registers import Early, Registers, states
+from ptxlab.machine.warp.pending_registers import Early, Registers, early, states
 
 __all__ = ["MissingWait", "missing_waits"]
 
@@ -31,8 +31,8 @@ class MissingWait(NamedTuple):
     first : the use at which this is reported
     load : the last of the loads that write a register of it
     others : the other uses
-    severity : "note" where a compiler may have moved the uses, and there is no wait behind them at all
-    follows : whether a wait stands behind ``first`` on each path
+    severity : "note" where a compiler may have moved the uses, and some path from them has no wait at all
+    follows : whether a wait follows ``first`` on each path
     """
 
     loads: frozenset[int]
@@ -46,7 +46,7 @@ class MissingWait(NamedTuple):
 def missing_waits(program: Program, strict: bool) -> tuple[MissingWait, ...]:
     """What is reported of the registers of tcgen05.ld; ``strict``: each use before the wait, by the rules of the model ``spec``.
 
-    Otherwise a use counts if its author has written it before the wait, and if there is no wait behind it on some path.
+    Otherwise a use is reported if its author has written it before the wait, or if some path from it has no wait.
     """
     uses: dict[Registers, list[Early]] = {}
     for use in _unawaited(program):
@@ -91,8 +91,7 @@ def _unawaited(program: Program) -> Iterator[Early]:
     for op, held in states(program, _NONE, after, frozenset.union):
         guard = () if op.guard is None else (op.guard.index,)
         used = held.intersection((*program.reads[op.index], *guard, *(() if _is_load(op) else program.writes[op.index])))
-        if used:
-            yield Early(op, tuple(sorted(used)), frozenset(item for item in held if item < 0))
+        yield from early(op, used, frozenset(item for item in held if item < 0))
 
 
 def _without_wait(program: Program) -> frozenset[int]:
@@ -124,6 +123,6 @@ def _writes(program: Program, load: int, use: Early) -> bool:
 
 
 def _is_authors(program: Program, use: Early) -> bool:
-    """Whether an author has written a use behind the load, with no wait between."""
+    """Whether an author has written a use after the load, with no wait between."""
     loads = (program.ops[~item] for item in use.held)
     return any(program.text_order.is_authors(load.line, use.op.line) and _writes(program, load.index, use) for load in loads)

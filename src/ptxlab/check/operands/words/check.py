@@ -233,8 +233,7 @@ class WordCheck:
         again = before is repeated and not any(steps)
         self._repetitions.follows(id(words), product.accumulator, product.operands, again)
         # A is the first operand and B the last one. The steps of a loop are alike.
-        step = before, repeated, *steps
-        if before is None or step not in self._repeated_steps:
+        if before is None or (before, repeated, *steps) not in self._repeated_steps:
             self._compare(operation, last.taken(before=True), repeated.taken(bases), words, cta)
         if before is not None:
             self._repeated_steps.add((before, repeated, *steps))

@@ -8,7 +8,8 @@ stores the loaded value back? `allocation_awaited`: does a load read the tensor 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, decode_tensor_map
@@ -29,35 +30,41 @@ _GLOBAL = ("global", "generic")
 _SHARED = ("shared", "shared::cta", "generic")
 _MAP_ALIGNMENT = 64
 _Places: TypeAlias = "tuple[int, ...] | None"
-_Definitions: TypeAlias = "Mapping[int, list[Op]]"
 _MOST = 256
 """Registers through which `dead_loads` traces a value."""
 
 
-def _definitions(program: Program) -> _Definitions:
-    """The instructions that write each register."""
-    definitions: defaultdict[int, list[Op]] = defaultdict(list)
-    for op, writes in zip(program.ops, program.writes, strict=True):
-        for register in writes:
-            definitions[register].append(op)
-    return definitions
+class _Origins:
+    """Where the values of a program's registers come from; one for each program (`ProgramFacts.of`)."""
 
+    def __init__(self, program: Program) -> None:
+        self._program = program
 
-def _origins(program: Program, definitions: _Definitions, registers: Iterable[int]) -> Iterator[tuple[Op, bool]]:
-    """The instructions that the values of registers come from, with all definitions of a register taken together.
+    @cached_property
+    def _definitions(self) -> dict[int, list[Op]]:
+        """The instructions that write each register."""
+        found: defaultdict[int, list[Op]] = defaultdict(list)
+        for op, writes in zip(self._program.ops, self._program.writes, strict=True):
+            for register in writes:
+                found[register].append(op)
+        return found
 
-    True with an instruction says that it computes from registers whose origins follow: arithmetic, or an exchange between lanes.
-    """
-    work = list(registers)
-    seen = set(work)
-    while work:
-        for op in definitions.get(work.pop(), ()):
-            computes = op.row.kind == "pure" or isinstance(program.natives.get(op.index), Collective)
-            yield op, computes
-            if computes:
-                new = {r for r in program.reads[op.index] if program.registers[r].bits > 1} - seen
-                seen |= new
-                work += new
+    def of(self, registers: Iterable[int]) -> Iterator[tuple[Op, bool]]:
+        """The instructions that the values of registers come from, with all definitions of a register taken together.
+
+        True with an instruction says that it computes from registers whose origins follow: arithmetic, or an exchange between lanes.
+        """
+        program = self._program
+        work = list(registers)
+        seen = set(work)
+        while work:
+            for op in self._definitions.get(work.pop(), ()):
+                computes = op.row.kind == "pure" or isinstance(program.natives.get(op.index), Collective)
+                yield op, computes
+                if computes:
+                    new = {r for r in program.reads[op.index] if program.registers[r].bits > 1} - seen
+                    seen |= new
+                    work += new
 
 
 # -------------------------------------------------------------------------------------------------------- sources of copies
@@ -71,7 +78,7 @@ def sources_change(launch: Launch) -> bool:
     copied = launch.facts.of(_copied)
     if not copied or launch.facts.of(_meets_other_grids) or launch.facts.of(_stores_by_service):
         return bool(copied)
-    read, overwritten = allocations(launch, copied), _allocations(launch, launch.facts.of(_written))
+    read, overwritten = allocations(launch, copied), _allocations(launch, launch.facts.of(_written, launch.facts.of(_Origins)))
     return read is None or overwritten is None or bool(read & overwritten)
 
 
@@ -80,10 +87,10 @@ def constant_sources(launch: Launch) -> frozenset[int]:
 
     Tensor maps in parameters name allocations; the tensor of one in memory may be anywhere.
     """
-    maps = launch.facts.of(_maps)
+    maps = launch.facts.of(_maps, launch.facts.of(_Origins))
     if not maps or launch.facts.of(_meets_other_grids) or launch.facts.of(_stores_without_map):
         return frozenset()
-    overwritten = _allocations(launch, launch.facts.of(_written))
+    overwritten = _allocations(launch, launch.facts.of(_written, launch.facts.of(_Origins)))
     ops = launch.program.ops
     for index, parameters in maps.items():
         if _stores(ops[index]):
@@ -106,14 +113,14 @@ def _meets_other_grids(program: Program) -> bool:
     return any(isinstance(op.effects, GridWait | GridLaunch) for op in program.ops)
 
 
-def _written(program: Program) -> _Places:
+def _written(program: Program, origins: _Origins) -> _Places:
     """Where the addresses come from that stores and atomics in global memory have, but for those of services."""
     written = [
         program.ops[index].operands[native.address]
         for index, native in program.natives.items()
         if (isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)) and native.space in _GLOBAL
     ]
-    return _places(program, _definitions(program), written)
+    return _places(program, origins, written)
 
 
 def _stores(op: Op) -> bool:
@@ -134,18 +141,16 @@ def _stores_without_map(program: Program) -> bool:
     return any(_stores(op) and not _copies_tensor(op) for op in program.ops)
 
 
-def _maps(program: Program) -> dict[int, tuple[Parameter, ...] | None]:
+def _maps(program: Program, origins: _Origins) -> dict[int, tuple[Parameter, ...] | None]:
     """By tensor copy the parameters in which its tensor map may be; None if it may be elsewhere."""
-    copies = [op for op in program.ops if _copies_tensor(op)]
-    definitions = _definitions(program) if copies else {}
-    return {op.index: _parameters_of_map(program, definitions, op) for op in copies}
+    return {op.index: _parameters_of_map(program, origins, op) for op in program.ops if _copies_tensor(op)}
 
 
-def _parameters_of_map(program: Program, definitions: _Definitions, op: Op) -> tuple[Parameter, ...] | None:
+def _parameters_of_map(program: Program, origins: _Origins, op: Op) -> tuple[Parameter, ...] | None:
     """The parameters with whose addresses the program computes that of a tensor map."""
     base = next(operand.base for operand in op.operands if isinstance(operand, Addr) and operand.extra)
     operands: list[Resolved] = [] if base is None else [base]
-    for origin, computes in _origins(program, definitions, [base.index] if isinstance(base, Reg) else []):
+    for origin, computes in origins.of([base.index] if isinstance(base, Reg) else []):
         if not computes:
             return None
         operands += origin.operands
@@ -171,7 +176,7 @@ def _tensors(launch: Launch, parameters: tuple[Parameter, ...] | None) -> set[in
 
 def allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
     """The bases of the allocations that addresses may lie in; None if they may lie anywhere."""
-    return _allocations(launch, _places(launch.program, launch.facts.of(_definitions), addresses))
+    return _allocations(launch, _places(launch.program, launch.facts.of(_Origins), addresses))
 
 
 def _allocations(launch: Launch, places: _Places) -> set[int] | None:
@@ -182,12 +187,12 @@ def _allocations(launch: Launch, places: _Places) -> set[int] | None:
     return {allocation.base for word in words if (allocation := launch.device.memory.find(word)) is not None}
 
 
-def _places(program: Program, definitions: _Definitions, addresses: list[Resolved]) -> _Places:
+def _places(program: Program, origins: _Origins, addresses: list[Resolved]) -> _Places:
     """Where in the parameters the words are that addresses are computed with; None if they come from elsewhere, too."""
     found: list[int] = []
     if any(map(_has_symbol, addresses)):
         return None
-    for op, computes in _origins(program, definitions, (register for address in addresses for register in operand_registers(address))):
+    for op, computes in origins.of(register for address in addresses for register in operand_registers(address)):
         native = program.natives.get(op.index)
         if isinstance(native, LaneAccess):
             place = _parameter(op, native)
@@ -289,7 +294,7 @@ def allocation_awaited(program: Program, load: Op, cta: Any) -> Op | None:
     if not left or not isinstance(native, LaneAccess) or native.write or native.space not in _SHARED:
         return None
     registers = [register for op in program.ops for register in _tensor_addresses(op)]
-    return left[0] if any(op is load for op, _ in _origins(program, _definitions(program), registers)) else None
+    return left[0] if any(op is load for op, _ in _Origins(program).of(registers)) else None
 
 
 def _tensor_addresses(op: Op) -> list[int]:

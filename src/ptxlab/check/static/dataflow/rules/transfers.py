@@ -61,8 +61,7 @@ def loads(kernel: Kernel) -> Iterator[Report]:
     for missing in missing_waits(program, False):
         op = missing.first.op
         if missing.severity == "warning":
-            names = [program.registers[register].name for register in missing.first.registers]
-            listed = ", ".join(names[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
+            listed = missing.first.names(program, _MOST_NAMES)
             follows = "before the tcgen05.wait::ld" if missing.follows else "and no tcgen05.wait::ld follows"
             message = f"{op.short} uses {listed} of {missing.load.short} at line {missing.load.line}{',' * (not missing.follows)} {follows}"
             yield Report("R809", op, message, _FIX)

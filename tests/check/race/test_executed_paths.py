@@ -17,7 +17,7 @@ USE_OTHER = "add.u32 sum, other, sum;\n"
 ODD = "and.b32 sum, tid, 1;\nsetp.eq.u32 r, sum, 1;\n"
 LANES = "setp.lt.u32 r, tid, 1000;\n"
 THREE = "tcgen05.st.sync.aligned.32x32b.x1.b32 [at], {n};\ntcgen05.wait::st.sync.aligned;\n" + LOAD
-PLACE = ".shared .align 4 .b8 room[512];\nmov.u32 other, room;\nmad.lo.u32 other, tid, 4, other;\n"
+PLACE = ".shared .align 4 .b8 buffer[512];\nmov.u32 other, buffer;\nmad.lo.u32 other, tid, 4, other;\n"
 COPY = "cp.async.ca.shared.global [other], [out], 4;\n"
 COPIED = "DONE:\ncp.async.wait_all;\n"
 

@@ -118,7 +118,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, function: str) -> list
 
 
 def with_python(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any]) -> Any:
-    """What a launch gives in which Python drains all rows and hears of each arrival."""
+    """The result of a launch in which Python drains all rows, and the observer is called at each arrival."""
     with monkeypatch.context() as patch:
         patch.setattr(Shadow, "replay", property(lambda shadow: 0))
         patch.setattr(Sanitizer, "takes_arrivals_together", lambda sanitizer: False)

@@ -87,12 +87,12 @@ COMPILED = {
 }
 """Compiled text as it is recognised: by its header, by its comments, or by the names of parameters where it has none of these."""
 ASM = {
-    # the text behind other inline assembly: what is found, and the line of it, from the first of the text on
+    # the text after other inline assembly: what is found, and the line of it, from the first of the text on
     "used in the block, and then awaited": (BEGIN + LOAD + USE + END + WAIT, WARNING, 2),
     "used in the block, never awaited": (BEGIN + LOAD + USE + END, WARNING, 2),
-    "used in the block and behind it": (BEGIN + LOAD + USE + END + USE, WARNING, 2),
-    "used behind the block, and then awaited": (BEGIN + LOAD + END + USE + WAIT, [], 0),
-    "used behind the block, never awaited": (BEGIN + LOAD + END + USE, NOTE, 3),
+    "used in the block and after it": (BEGIN + LOAD + USE + END + USE, WARNING, 2),
+    "used after the block, and then awaited": (BEGIN + LOAD + END + USE + WAIT, [], 0),
+    "used after the block, never awaited": (BEGIN + LOAD + END + USE, NOTE, 3),
     "used in the next block": (BEGIN + LOAD + END + BEGIN + USE + END + WAIT, [], 0),
     "awaited in the block": (BEGIN + LOAD + WAIT + USE + END, [], 0),
     "used in the block before the load": (

@@ -165,8 +165,11 @@ class Word(IntEnum):
     It is called when the rows of EVENTS are full, and when execution stops; it empties the rows, or leaves them to the machine.
     """
 
+    PROGRESS = 65
+    """in: address of int64: a number that grows whenever the launch makes progress"""
 
-WORDS = 72
+
+WORDS = 96
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 

@@ -34,11 +34,15 @@ class LaunchMemory:
     ----------
     parameters : uint8[bytes]
     counts : int64, one for each instruction: the executions of services
+    progress : one int64, `Launch.progress`
     cells : the context's words that are the same in all warps, as signed numbers
-    parameters_address, counts_address : host addresses
+    parameters_address, counts_address, progress_address : host addresses
     """
 
-    __slots__ = ("_counts", "_parameters", "_words", "cells", "counts", "counts_address", "parameters", "parameters_address")
+    __slots__ = (
+        "_counts", "_parameters", "_progress", "_words", "cells", "counts", "counts_address", "parameters", "parameters_address",
+        "progress", "progress_address",
+    )  # fmt: skip
 
     def __init__(self, program: Program, size: int) -> None:
         self.parameters = aligned_bytes(max(size, 1), _PARAMETER_ALIGNMENT)[:size]
@@ -47,12 +51,16 @@ class LaunchMemory:
         self.counts = self._counts.data[: len(program.ops)]
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
+        self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.progress = self._progress.data
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
+        self.progress_address = address_of(self._progress)
 
     def begin(self, parameters: bytes) -> None:
         """Let a launch begin: with these parameters, and nothing counted."""
         self._parameters[:] = parameters
         self._counts.fill(0)
+        self.progress[0] = 0
 
 
 class CtaMemory:

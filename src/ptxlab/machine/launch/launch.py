@@ -78,6 +78,7 @@ class Launch(Prepared):
         self.host_memory = facts.launch_memory(len(parameters))
         self.host_memory.begin(parameters)
         self.parameter_bytes = self.host_memory.parameters
+        self._progress = self.host_memory.progress
         self.journal = journal
         """What is overwritten in device memory is kept there."""
         self.allocations = device.memory.rows
@@ -118,6 +119,15 @@ class Launch(Prepared):
     def roots(self) -> bytes:
         """The bytes that hold the addresses with which the kernel begins."""
         return roots_of(self.parameter_bytes.tobytes(), self._globals)
+
+    @property
+    def progress(self) -> int:
+        """A number that grows whenever the launch makes progress; compiled code counts, too (`Word.PROGRESS`)."""
+        return self._progress[0]
+
+    @progress.setter
+    def progress(self, value: int) -> None:
+        self._progress[0] = value
 
     @property
     def allocation_count(self) -> int:

@@ -37,7 +37,6 @@ class Prepared:
         self.early_results = options.policy == "eager" and facts.of(lends_registers) and bool(facts.each_of(early_uses))
         self.deferred = options.policy != "eager"
         self.pending_capacity = _PENDING_ROWS
-        self.progress = 0
         self.barrier_arrivals = 0
         self.registers = options.registers
         self.threads = options.threads

@@ -47,7 +47,7 @@ class Executable:
     def __init__(self, program: Program, *, backend: str = "llvm", interpreter: Interpreter | None = None) -> None:
         self.program = program
         self.backend = backend
-        self.compiled = 0
+        self.compiled = self.dispatch_address = 0
         if backend == "numpy":
             from ptxlab.engine.reference.interpreter import Interpreter
 

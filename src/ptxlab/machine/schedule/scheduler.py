@@ -170,7 +170,7 @@ class Scheduler(SharedTurns):
         self._spent.clear()
         if self._poll_all() or self._go_on():
             return
-        arrivals = self.launch.barrier_arrivals + (0 if self.turns is None else self.turns.words[_ARRIVED])
+        arrivals = self.launch.barrier_arrivals + (0 if self.compiled_turns is None else self.compiled_turns.words[_ARRIVED])
         met, self._barrier_arrivals = arrivals != self._barrier_arrivals, arrivals
         if (not met or self.instructions > self.budget >> 1) and self.launch.start_cluster():
             return
@@ -234,7 +234,7 @@ class Scheduler(SharedTurns):
         context = warp.context
         fuel = words[_FUEL_LEFT] or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
-        turns, ended = None if self.turns is None else self.turns.words, 0
+        turns, ended = None if self.compiled_turns is None else self.compiled_turns.words, 0
         if words[_AHEAD]:
             warp.catch_up()
         while True:

@@ -29,37 +29,37 @@ class SharedTurns(Waits):
     ----------
     instructions : warp-instructions executed in turns that have ended
     current : the warp whose turn it is; while compiled code runs, `running_warp` knows better
-    turns : what lets compiled code run several warps, if it may
+    compiled_turns : what lets compiled code run several warps, if it may
     """
 
     def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
         super().__init__(launch)
         self.instructions = 0
         self.current: Warp | None = None
-        self.turns: Turns | None = None
+        self.compiled_turns: Turns | None = None
         self._execute = execute
         self._until = 0
 
     def share(self, turns: Turns) -> None:
         """Let compiled code run several warps."""
         assert self.queues.only is not None
-        self.turns, self._execute, self.queues.only.ready = turns, turns.run, turns.ready
+        self.compiled_turns, self._execute, self.queues.only.ready = turns, turns.run, turns.ready
 
     def running_warp(self) -> Warp | None:
         """The warp that runs; compiled code that calls a function of the machine may have come to another one."""
-        if self.current is not None and self.turns is not None:
-            self._take_over_turn(self.turns.words)
+        if self.current is not None and self.compiled_turns is not None:
+            self._take_over_turn(self.compiled_turns.words)
         return self.current
 
     def _take_over_turn(self, turns: memoryview) -> Warp:
         """Count the instructions of turns that compiled code has ended, and return the warp that it has come to."""
-        assert self.turns is not None
+        assert self.compiled_turns is not None
         used = turns[_USED]
         turns[_USED] = 0
         self.instructions += used
         turns[_CLOCK] += used
         turns[_ALLOWED] -= used
-        self.current = warp = self.turns.ready.of(turns[_CURRENT])
+        self.current = warp = self.compiled_turns.ready.of(turns[_CURRENT])
         if warp.words[_AHEAD]:
             warp.catch_up()
         self._until = self.instructions + warp.words[_GRANTED]
@@ -67,7 +67,7 @@ class SharedTurns(Waits):
 
     def take_over_all(self, cta: CtaState | None = None) -> None:
         """Take over all warps that compiled code has blocked at barriers of a CTA, or of all, and where the others stand."""
-        if self.turns is None:
+        if self.compiled_turns is None:
             return
         for each in self.launch.resident if cta is None else (cta,):
             cells = each.memory.barriers
@@ -79,9 +79,9 @@ class SharedTurns(Waits):
 
     def take_over(self, cells: memoryview, number: int) -> None:
         """Take over the warps that compiled code has blocked at a barrier: call the handlers of their arrivals."""
-        assert self.turns is not None
+        assert self.compiled_turns is not None
         for address in take_blocked(cells, number):
-            warp = self.turns.ready.of(address)
+            warp = self.compiled_turns.ready.of(address)
             words, (group,) = warp.words, warp.converged
             warp.catch_up()
             index, active = words[_INFO], words[_ACTIVE]

@@ -11,6 +11,7 @@ import pytest
 
 from ptxlab.campaign.launchable import read_launchable
 from ptxlab.debug import Focus, Position, Session, Stop
+from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.isa.context import Wait
 from ptxlab.machine import Replay
@@ -78,11 +79,13 @@ def test_the_part_has_every_instruction_under_every_policy() -> None:
 
 
 PARTS = {
-    "warp": ("fuel", "slice", "progress", "live", "queued"),
+    "warp": ("live",),
     "lanes": ("pc", "mask", "turn", "state", "op", "active", "again", "expired", "retried"),
     "order": ("rounds", "instructions"),
 }
 """What a launch keeps of a warp that waits, of its only group of lanes, and of the schedule."""
+WORDS = (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.QUEUED)
+"""What else it keeps of a warp, in its context."""
 
 
 @pytest.mark.parametrize(("holder", "part"), [(holder, part) for holder, parts in PARTS.items() for part in parts])
@@ -91,12 +94,17 @@ def test_the_digest_holds_each_part_of_the_schedule(holder: str, part: str) -> N
         session.break_at("line", 10, "%warpid == 1")
         session.run()
         (first, second), order = session.launch.resident[0].warps, session.launch.scheduler
-        assert (first.fuel > 0, second.fuel) == (True, 0)
+        assert (first.words[Word.FUEL_LEFT] > 0, second.words[Word.FUEL_LEFT]) == (True, 0)
         each = {"warp": first, "lanes": first.converged[0], "order": order}[holder]
         before, value = session.digest(), getattr(each, part)
         setattr(each, part, Wait(bool, tuple) if value is None else value + 1)
         assert session.digest() != before
         setattr(each, part, value)
+        assert session.digest() == before
+        for word in WORDS:
+            first.words[word] += 1
+            assert session.digest() != before
+            first.words[word] -= 1
         assert session.digest() == before
 
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 
@@ -105,7 +107,7 @@ def test_phases_against_counting(count: int, steps: list[Any]) -> None:
 
 
 def test_named_barrier_counts_and_refuses_different_counts() -> None:
-    barrier = NamedBarrier(machine(), 3)
+    barrier = NamedBarrier(machine(), 3, np.zeros(BarrierCell.END, np.int64).data)
     assert not barrier.arrive(32, 64, 64)
     with pytest.raises(Misuse, match="barrier 3 is awaited by 64 threads and by all threads of the CTA in the same phase"):
         barrier.arrive(32, 128, None)

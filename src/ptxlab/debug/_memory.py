@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.debug._points import refuse, warp_name
 from ptxlab.debug._registers import dtype_of
+from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, MemoryAccess, Misuse
 from ptxlab.machine.memory.tensor_memory import COLUMNS, LANES
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SPACES", "barriers_of", "digest", "memory_bytes", "operations_of", "shared_offset", "tensor_words", "typed", "variables"]
 
 SPACES = ("global", "shared", "local", "param")
+_TURN_WORDS = Word.QUEUED, Word.LAST_SLICE, Word.FUEL_LEFT, Word.SEEN_PROGRESS
 
 
 def variables(launch: Launch) -> dict[tuple[str, str], int]:
@@ -212,7 +214,7 @@ def _add_warp(found: Any, add: Any, warp: Warp, register_rows: Iterable[slice]) 
     for rows in register_rows:
         found.update(frame[rows])
     found.update(b"" if warp.local is None else warp.local.data)
-    add(warp.warp_id, warp.live, warp.queued, warp.slice, warp.fuel, warp.progress)
+    add(warp.warp_id, warp.live, *(warp.words[word] for word in _TURN_WORDS))
     for group in warp.converged:
         add(
             group.pc,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ptxlab.debug._points import Choice, WarpName, refuse, warp_name
-from ptxlab.engine.context import Context
+from ptxlab.engine.context import Context, Word
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.schedule.scheduler import Scheduler
@@ -79,8 +80,10 @@ class ChosenOrder(Scheduler):
             assert choice.warp is not None
             (self.frozen.add if choice.action == "freeze" else self.frozen.discard)(choice.warp)
         for warp in [w for w in self.ready if self.is_frozen(w)]:
-            warp.cta.group.queue.ready.remove(warp)
-            warp.queued = False
+            ready = warp.cta.group.queue.ready
+            assert isinstance(ready, deque)
+            ready.remove(warp)
+            warp.words[Word.QUEUED] = 0
             self.held.append(warp)
         for warp in [w for w in self.held if not self.is_frozen(w)]:
             self.held.remove(warp)

@@ -166,7 +166,21 @@ class Word(IntEnum):
     """
 
     PROGRESS = 65
-    """in: address of int64: a number that grows whenever the launch makes progress"""
+    """in/out: address of int64: a number that grows whenever the launch makes progress"""
+    BARRIERS = 66
+    """in: address of the barriers of the CTA (`ptxlab.engine.turns.BarrierCell`)"""
+    FUEL_LEFT = 67
+    """in/out: warp-instructions left of the slice that the warp begins its next turn with; 0: a whole slice"""
+    LAST_SLICE = 68
+    """in/out: the size of its last slice; 0 if it has had none"""
+    SEEN_PROGRESS = 69
+    """in/out: the progress of the launch when it began that slice"""
+    GRANTED = 70
+    """in/out: FUEL when execution began"""
+    QUEUED = 71
+    """in/out: 1 if the warp is among those that can run"""
+    AHEAD = 80
+    """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
 
 
 WORDS = 96
@@ -191,6 +205,8 @@ class Status(IntEnum):
     """op INFO broke a rule: FAULT, FAULT_LANE, FAULT_ADDRESS"""
     CONVERGE = 6
     """op INFO exchanges data with lanes that are not among the converged ones; PC still stands at it"""
+    BLOCKED = 7
+    """the warp waits at a barrier of its CTA, and compiled code has ended its turn (`ptxlab.engine.turns`)"""
 
 
 class Context:

@@ -45,8 +45,8 @@ def test_the_kernel_itself_with_all_checks() -> None:
 def test_a_launch_without_the_check_runs_code_without_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of operands alone compiles the functions that note where values were loaded."""
     run = []
-    execute = Executable.run
-    monkeypatch.setattr(Executable, "run", lambda self, *args: run.append(self.program) or execute(self, *args))
+    execute = Executable.run_turns
+    monkeypatch.setattr(Executable, "run_turns", lambda self, *args: run.append(self.program) or execute(self, *args))
     for check, followed in (("race", False), ("none", False), ("operands", True), ("all", True)):
         run.clear()
         assert launch(LOADED_TEXT, check=check)[1]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck"]
 
@@ -72,7 +72,7 @@ class OperandCheck(Observer):
         self._word_check = WordCheck(WordReporter(self._reporter, self._repetitions), self._rest, self._repetitions)
         self._results = ResultCheck(launch, self._reporter)
         if self._results.needed:
-            self.stopped = self._stopped  # type: ignore[method-assign]
+            self.exited = self._results.exited  # type: ignore[method-assign]
         loaded = launch.program.loaded
         self._by_words = launch.facts.of(copies_words)
         self._by_bytes = launch.program.stores_parts_of_words
@@ -107,11 +107,6 @@ class OperandCheck(Observer):
             warp.words[Word.LISTED_WORDS] = self._listed.address
         if self._launch.program.loaded.cells:
             warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
-
-    def _stopped(self, warp: Warp, split: ConvergedLanes) -> None:
-        """A warp that has exited has stored its results."""
-        if not split.mask:
-            self._results.exited(warp)
 
     def ended(self, cta: CtaState) -> None:
         if id(cta) in self._tensor:

@@ -19,6 +19,7 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
+from ptxlab.check.race.clocks.joins import barrier_functions
 from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.program.number_types import report_other_types
 from ptxlab.check.race.shadow.lanes import Lanes
@@ -50,7 +51,7 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.event_buffer import EventBuffer
-from ptxlab.machine.observe.observer import Observer, Uses
+from ptxlab.machine.observe.observer import BarrierFunctions, Observer, Uses
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -162,6 +163,13 @@ class Sanitizer(Observer):
     def takes_arrivals_together(self) -> bool:
         """The clocks of blocked warps are joined when the barrier completes; not under ``spec``."""
         return self._lanes is None
+
+    def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
+        """Compiled code joins the clocks of all warps of a CTA, if it has processed what they have recorded."""
+        if self._lanes is not None or not self._shadow.replay:
+            return None
+        clocks: Clocks = cta.state["race"]
+        return BarrierFunctions(*barrier_functions(), clocks.barrier_join(cta.rank))
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 

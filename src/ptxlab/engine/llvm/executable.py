@@ -14,6 +14,7 @@ from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
+from ptxlab.engine.turns import TurnWord
 from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _STATUS = tuple(Status)
 _COMPILE = 101
 _PC = int(Word.PC)
 _PENDING_COUNT = int(Word.PENDING_COUNT)
+_CURRENT = int(TurnWord.CURRENT)
 
 
 class Executable:
@@ -39,12 +41,13 @@ class Executable:
     Attributes
     ----------
     compiled : regions compiled or loaded so far
+    dispatch_address : of the compiled function that runs one warp; 0 if the backend has none
     """
 
     def __init__(self, program: Program, *, backend: str = "llvm", interpreter: Interpreter | None = None) -> None:
         self.program = program
         self.backend = backend
-        self.compiled = 0
+        self.compiled = self.dispatch_address = 0
         if backend == "numpy":
             from ptxlab.engine.reference.interpreter import Interpreter
 
@@ -61,7 +64,8 @@ class Executable:
         self._libraries: list[Any] = []
         self._table: NDArray[np.uint64] = np.zeros(max(len(program.ops), 1), np.uint64)
         self._table_address = self._table.ctypes.data
-        self._dispatch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(address_of("dispatch"))
+        self.dispatch_address = address_of("dispatch")
+        self._dispatch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(self.dispatch_address)
         self._regions: Any = None
 
     def run(self, context: Context) -> Status:
@@ -75,6 +79,26 @@ class Executable:
                 self._optimise_often()
             else:
                 self._compile(int(context.words[_PC]))
+
+    @cached_property
+    def _turns(self) -> Callable[[int, int, int], int]:
+        function: Callable[[int, int, int], int]
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(self._address_of("turns"))
+        return function
+
+    def run_turns(self, context: Context, words: memoryview, address: int) -> Status:
+        """Run a warp, and others when it waits at a barrier. ``words`` are those of `TurnWord`, at ``address``: one says who stopped."""
+        turns, table, at = self._turns, self._table_address, context.address
+        while True:
+            status = turns(at, table, address)
+            if status != _COMPILE:
+                found: Status = _STATUS[status]
+                return found
+            at = words[_CURRENT]
+            if self._often[0]:
+                self._optimise_often()
+            else:
+                self._compile(ctypes.c_int64.from_address(at + 8 * _PC).value)
 
     def run_up_to(self, starts: Collection[int]) -> Callable[[Context], Status | None]:
         """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there."""

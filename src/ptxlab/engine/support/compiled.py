@@ -31,6 +31,7 @@ from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
+from ptxlab.engine.turns import emit_turns
 from ptxlab.native.builder import Module
 
 __all__ = ["OFTEN", "address_of", "optimise_all", "optimise_often"]
@@ -71,13 +72,14 @@ def _ir(name: str, quick: bool = False) -> str:
     return module.text()
 
 
-_OPTIMISED = ("dispatch", "lanes", "run")
-"""What is optimised at once: the loop around all regions, and arithmetic in vector registers."""
+_OPTIMISED = ("dispatch", "turns", "lanes", "run")
+"""What is optimised at once: the loops around all regions, and arithmetic in vector registers."""
 Emit = Callable[[Module, str, list[str]], None]
 _EMIT: dict[str, Emit] = {
     "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),
     "run": lambda module, name, rest: emit_for_run(module, name, rest[0], int(rest[1])),
     "dispatch": lambda module, name, rest: _emit_dispatch(module),
+    "turns": lambda module, name, rest: emit_turns(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),
         lambda module, name, rest: emit_lanes(module, name.split("_")[0], rest),

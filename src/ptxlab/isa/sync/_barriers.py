@@ -45,7 +45,7 @@ def _arrive_at(
         stated = needed = warp.uniform(count)
         if stated % 32 or not 0 < stated <= 1024:
             raise Misuse("B508", f"barrier {identifier} is given a count of {stated} threads; it must be a multiple of 32 from 32 to 1024")
-        if "aligned" in warp.op.opcode or warp.op.opcode.startswith("bar."):
+        if warp.op.aligned:
             threads = 32
     generation = barrier.generation
     if contribution is not None:

@@ -41,7 +41,8 @@ class Cluster:
     """The CTAs of one cluster, which start together and may reach each other's shared memory.
 
     ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited. ``queue`` is what the scheduler
-    chooses from, ``polling`` are waits that have no list of waiters, and ``turns`` counts how often a warp of the cluster has run.
+    chooses from, ``polling`` are waits that have no list of waiters, and ``turns``, one int64, counts how often a warp of the cluster has
+    run.
     """
 
     index: int
@@ -51,19 +52,19 @@ class Cluster:
     queue: Queue
     ctas: tuple[CtaState, ...] = ()
     polling: list[ConvergedLanes] = field(default_factory=list)
-    turns: int = 0
+    turns: memoryview = field(init=False)
 
 
 class _NamedBarriers(dict[int, NamedBarrier]):
     """The barriers that a CTA has used, by number."""
 
-    __slots__ = ("_launch",)
+    __slots__ = ("_cells", "_launch")
 
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
+    def __init__(self, launch: Launch, cells: memoryview) -> None:
+        self._launch, self._cells = launch, cells
 
     def __missing__(self, number: int) -> NamedBarrier:
-        found = self[number] = NamedBarrier(self._launch, number)
+        found = self[number] = NamedBarrier(self._launch, number, self._cells)
         return found
 
 
@@ -101,7 +102,7 @@ class CtaState:
         self.exited = False
         self.state: dict[Hashable, Any] = {}
         self.mbarriers: dict[int, MbarrierState] = {}
-        self.named = _NamedBarriers(launch)
+        self.named = _NamedBarriers(launch, memory.barriers)
         self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
 

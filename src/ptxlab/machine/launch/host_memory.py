@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import WORDS
+from ptxlab.engine.turns import BarrierCell
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
 
@@ -72,10 +73,14 @@ class CtaMemory:
     tokens : the same as 64-bit words
     phases : by the place of each mbarrier object `MbarrierState.phase` and one more (`Word.PHASES`)
     cells : the context's words that are the same in all warps of the CTA, as signed numbers
-    shared_address, phases_address : host addresses
+    barriers : int64, the barriers of the CTA (`BarrierCell`)
+    shared_address, phases_address, barriers_address : host addresses
     """
 
-    __slots__ = ("_all", "_fresh", "_words", "cells", "phases", "phases_address", "shared", "shared_address", "tokens")
+    __slots__ = (
+        "_all", "_barriers", "_fresh", "_words", "barriers", "barriers_address", "cells", "phases", "phases_address", "shared",
+        "shared_address", "tokens",
+    )  # fmt: skip
 
     def __init__(self, size: int) -> None:
         whole = aligned_bytes(size + size // 2, _SHARED_ALIGNMENT)
@@ -85,12 +90,16 @@ class CtaMemory:
         self.phases: NDArray[np.uint32] = whole[size:].view(np.uint32)
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
+        self._barriers: NDArray[np.int64] = np.zeros(BarrierCell.END, np.int64)
+        self.barriers = self._barriers.data
+        self.barriers_address = address_of(self._barriers)
         self.shared_address, self.phases_address = address_of(self.shared), address_of(self.phases)
 
     def begin(self, cells: memoryview) -> None:
         """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
         self._all[:] = self._fresh
         self.cells[:] = cells
+        self._barriers[: BarrierCell.RESET] = 0
 
 
 @lru_cache(maxsize=8)

@@ -92,7 +92,7 @@ class Observations:
             raise self._raised
 
     def _called(self, context: int) -> None:
-        warp = self._launch.scheduler.current
+        warp = self._launch.scheduler.running_warp()
         try:
             if warp is not None and warp.words[Word.OBSERVE_OP] >> HOW_SHIFT == Observed.STORED:
                 self.kept = True

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration
@@ -26,6 +27,7 @@ from ptxlab.machine.observe.addition_order import Additions
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.schedule.turns import begin_turns, turns_of
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, cta_values, fill_cta_words, fill_launch_words, fill_specials, launch_values
 from ptxlab.machine.workers.processes import run_clusters
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "roots_of"]
 
 _WINDOW = 1 << 32
-_LIVE, _ALLOCATION_COUNT = int(Word.LIVE), int(Word.ALLOCATION_COUNT)
+_LIVE, _ALLOCATION_COUNT, _LIVE_THREADS = int(Word.LIVE), int(Word.ALLOCATION_COUNT), int(BarrierCell.LIVE)
 
 
 class Launch(Prepared):
@@ -108,6 +110,8 @@ class Launch(Prepared):
         """By instruction: data that its handler keeps for this launch."""
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
+        if scheduler is None and (turns := turns_of(self, executable)) is not None:
+            self.scheduler.share(turns)
         self._template = executable.template.data
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
@@ -285,6 +289,7 @@ class Launch(Prepared):
         group.ctas = tuple(ctas)
         if self.observer is not None:
             self.observer.started(group.ctas)
+        begin_turns(self, group)
         for cta in ctas:
             self.resident.append(cta)
             self._start_warps(cta)
@@ -306,8 +311,10 @@ class Launch(Prepared):
         """Record that lanes of a warp have exited; barriers count only threads that have not."""
         warp.live &= ~lanes
         cta = warp.cta
+        self.scheduler.take_over_all(cta)
         gone = lanes.bit_count()
         cta.live_threads -= gone
+        cta.memory.barriers[_LIVE_THREADS] = cta.live_threads
         cta.group.live_threads -= gone
         warp.words[_LIVE] = warp.live
         for _, barrier in sorted(cta.named.items()) if cta.named else ():

@@ -89,6 +89,6 @@ class EventBuffer:
 
     def _current(self) -> Warp:
         """The warp whose code calls."""
-        warp = self._launch.scheduler.current
+        warp = self._launch.scheduler.running_warp()
         assert warp is not None
         return warp

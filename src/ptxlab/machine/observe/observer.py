@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = [
+    "BarrierFunctions",
     "EarlierAccess",
     "Observer",
     "Profiling",
@@ -42,6 +43,17 @@ __all__ = [
 
 Uses: TypeAlias = "Mapping[tuple[str, int], Op | None]"
 """By code and instruction of a finding the op that uses the value it is about; None if nothing does."""
+
+
+class BarrierFunctions(NamedTuple):
+    """Addresses for compiled code (`ptxlab.engine.turns.BarrierCell`): 0 where there is no function."""
+
+    may_block: int = 0
+    completed: int = 0
+    about: int = 0
+
+
+NO_BARRIER_FUNCTIONS = BarrierFunctions()
 
 
 class EarlierAccess(NamedTuple):
@@ -69,6 +81,9 @@ class Observer:
 
     def stopped(self, warp: Warp, split: ConvergedLanes) -> None:
         """They stop: they wait, stand at a collective, have used up their time slice, or have exited."""
+
+    def exited(self, warp: Warp) -> None:
+        """Converged lanes of a warp have exited."""
 
     def resumed(self, split: ConvergedLanes) -> None:
         """The wait of converged lanes has ended."""
@@ -118,6 +133,15 @@ class Observer:
         """Whether `arrived_together` is called for warps that are blocked at a barrier of their CTA, and not `arrived` for each."""
         return overridden_hook(self, "arrived") is None
 
+    def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
+        """The compiled functions that handle arrivals at barriers of a CTA, and their completion, in place of the events.
+
+        They are called only in phases of which compiled code knows all arrivals, and those only of whole warps that are blocked. None: the
+        observer must have the events. The default suits observers that have none of these events.
+        """
+        concerned = any(overridden_hook(self, name) is not None for name in ("arrived", "completed", "serviced"))
+        return None if concerned or type(self).retire_hook is Observer.retire_hook else NO_BARRIER_FUNCTIONS
+
     def arrived_together(self, barrier: Any, warps: Iterable[Warp]) -> None:
         """Warps have arrived at a barrier of their CTA one after the other, and are blocked; called before `arrived` and `completed`."""
 
@@ -155,7 +179,17 @@ class Observer:
 
 
 _ANSWERS = frozenset(
-    ("advice", "finished", "allows_direct_completion", "open_findings", "retire_hook", "takes_arrivals_together", "unsettled", "uses")
+    (
+        "advice",
+        "barrier_functions",
+        "finished",
+        "allows_direct_completion",
+        "open_findings",
+        "retire_hook",
+        "takes_arrivals_together",
+        "unsettled",
+        "uses",
+    )
 )
 """What an observer is asked, which is no event."""
 
@@ -177,6 +211,11 @@ class _Together(Observer):
 
     def allows_direct_completion(self, op: Op) -> bool:
         return all(observer.allows_direct_completion(op) for observer in self._observers)
+
+    def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
+        found = [observer.barrier_functions(cta) for observer in self._observers]
+        needed = [functions for functions in found if functions != NO_BARRIER_FUNCTIONS]
+        return NO_BARRIER_FUNCTIONS if not needed else needed[0] if len(needed) == 1 else None
 
     def takes_arrivals_together(self) -> bool:
         return all(observer.takes_arrivals_together() for observer in self._observers)

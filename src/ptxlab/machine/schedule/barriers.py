@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
+from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.context import Misuse, Wait
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
 
 _MAX_COUNT = (1 << 20) - 1
+_MACHINE, _BLOCKED = int(BarrierCell.MACHINE), int(BarrierCell.BLOCKED)
 
 
 @dataclass(slots=True, eq=False)
@@ -156,6 +158,8 @@ class NamedBarrier(_Barrier):
     """One of the barriers 0-15 of a CTA."""
 
     id: int
+    cells: memoryview
+    """Those of the CTA, which compiled code knows (`BarrierCell`)."""
     arrived: int = 0
     expected: int | None = None
     generation: int = 0
@@ -171,8 +175,12 @@ class NamedBarrier(_Barrier):
 
         ``blocked`` is the warp if the instruction does no more than to wait until the barrier is complete.
         """
-        arrived, launch = self.arrived, self.launch
+        launch = self.launch
+        if self.cells[_BLOCKED + self.id]:
+            launch.scheduler.take_over(self.cells, self.id)
+        arrived = self.arrived
         if not arrived:
+            self.cells[_MACHINE + self.id] = 1
             self.expected = stated
             self.together = [] if launch.arrivals_together else None
         elif self.expected != stated:
@@ -201,7 +209,7 @@ class NamedBarrier(_Barrier):
 
     def release(self) -> None:
         """Complete the barrier and make it ready for its next use."""
-        self.arrived = 0
+        self.arrived = self.cells[_MACHINE + self.id] = 0
         if self.accumulator:
             self.result[self.generation] = self.accumulator
             self.accumulator = []

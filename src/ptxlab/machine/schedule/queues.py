@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.schedule.turns import ReadyWarps
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Queue", "Queues"]
@@ -39,7 +40,7 @@ class Queue:
     def __init__(self, random: random.Random | None) -> None:
         self.random = random
         self.in_order = random is None
-        self.ready: deque[Warp] = deque()
+        self.ready: deque[Warp] | ReadyWarps = deque()
         self.pending: list[AsyncOperation] = []
         self.clusters: list[Cluster] = []
         self.listed = False
@@ -51,6 +52,7 @@ class Queue:
     def next_warp(self) -> Warp:
         """The warp that runs now."""
         if self.random is not None:
+            assert isinstance(self.ready, deque)
             self.ready.rotate(-self.random.randrange(len(self.ready)))
         return self.ready.popleft()
 

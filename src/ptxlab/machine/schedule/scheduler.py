@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.direct_services import direct_services
+from ptxlab.engine.turns import NO_LIMIT, POLL_TURNS, SLICE, TurnWord
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.deadlock import Watch
-from ptxlab.machine.schedule.waits import Waits
-from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
+from ptxlab.machine.schedule.shared_turns import SharedTurns
+from ptxlab.machine.warp.convergence import choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
-SLICE = 100_000
-"""Warp-instructions before another warp gets its turn."""
 SMALLEST_SLICE = 10_000
 GROUP_SLICE = 2_000
 """Warp-instructions before other lanes of a diverged warp get their turn."""
@@ -35,19 +34,22 @@ EXPIRY_COST = 1_000
 
 _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
-_SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT = (
-    int(s) for s in (Status.SERVICE, Status.DIVERGE, Status.YIELD, Status.FUEL, Status.FAULT, Status.CONVERGE, Status.EXIT)
+_FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
+_QUEUED, _AHEAD = int(Word.QUEUED), int(Word.AHEAD)
+_NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
+    int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
+)
+_SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT, _BLOCKED = (
+    int(s) for s in (Status.SERVICE, Status.DIVERGE, Status.YIELD, Status.FUEL, Status.FAULT, Status.CONVERGE, Status.EXIT, Status.BLOCKED)
 )
 _PARKED = -1
 
 
-class Scheduler(Waits):
+class Scheduler(SharedTurns):
     """Runs the warps of one launch to their end."""
 
     def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
-        super().__init__(launch)
-        self.instructions = 0
-        self._until = 0
+        super().__init__(launch, execute)
         self.budget = launch.budget
         self.observer = launch.observer
         observer, ops = launch.observer, launch.program.ops
@@ -62,7 +64,6 @@ class Scheduler(Waits):
         """Where compiled code counts the services that it completes itself (`Word.SERVICES`); 0 if it completes none."""
         self._run_state = (
             launch,
-            execute,
             ops,
             launch.handlers,
             launch.together,
@@ -71,8 +72,8 @@ class Scheduler(Waits):
             observer,
             self._on_running,
             self._on_stopped,
+            overridden_hook(launch.observer, "exited"),
         )
-        self.current: Warp | None = None
         self.last: Warp | None = None
         self.before_turn: Callable[[], None] | None = None
         """Called before each turn, if there is one."""
@@ -87,7 +88,8 @@ class Scheduler(Waits):
 
     def now(self) -> int:
         """Return the warp-instructions executed so far, with those of the running slice."""
-        return self.instructions if self.current is None else self._until - self.current.words[_FUEL]
+        running = self.running_warp()
+        return self.instructions if running is None else self._until - running.words[_FUEL]
 
     # --------------------------------------------------------------------------------------------------------- main loop
 
@@ -113,22 +115,23 @@ class Scheduler(Waits):
                 self.perform_one(queue)
             if queue.ready:
                 warp = queue.ready.popleft() if in_order else queue.next_warp()
-                warp.queued = False
+                warp.words[_QUEUED] = 0
                 self.current = warp
                 used_up = run_warp(warp)
+                self.last = warp = self.current  # compiled code may have let others run
                 self.current = None
-                self.last = warp
                 cluster = warp.cta.group
-                turns = cluster.turns = cluster.turns + 1
-                if not turns & 31:
+                cluster.turns[0] = ended = cluster.turns[0] + 1
+                if not ended % POLL_TURNS:
                     self._poll((cluster,))
                 if outside is not None:
                     self._turns += 1
-                    if not self._turns & 31:
+                    if not self._turns % POLL_TURNS:
                         outside.turn()
                 if used_up:
                     self._slice_used_up(warp)
                 if self.instructions > self.budget and not self._wait_outside(0):
+                    self.take_over_all()
                     self.launch.reports.over_budget()
             elif not self.launch.resident and not queue.pending:
                 if not (queues.drop(queue) or self.launch.start_cluster()):
@@ -148,6 +151,7 @@ class Scheduler(Waits):
         Threads that meet at barriers may compute, or wait in a loop for other clusters: further clusters start if the launch repeats itself
         or half of its budget is spent.
         """
+        self.take_over_all()
         self.rounds += 1
         progress = self.launch.progress
         if progress != self._seen:
@@ -166,7 +170,8 @@ class Scheduler(Waits):
         self._spent.clear()
         if self._poll_all() or self._go_on():
             return
-        met, self._barrier_arrivals = self.launch.barrier_arrivals != self._barrier_arrivals, self.launch.barrier_arrivals
+        arrivals = self.launch.barrier_arrivals + (0 if self.compiled_turns is None else self.compiled_turns.words[_ARRIVED])
+        met, self._barrier_arrivals = arrivals != self._barrier_arrivals, arrivals
         if (not met or self.instructions > self.budget >> 1) and self.launch.start_cluster():
             return
         if self._watch.repeats() and not (self.launch.start_cluster() or self._expire() or self._wait_outside(self._watch.digest())):
@@ -179,6 +184,7 @@ class Scheduler(Waits):
 
     def no_progress(self) -> None:
         """End the launch: no warp can go on."""
+        self.take_over_all()
         self.launch.reports.hang()
 
     def _wait_outside(self, state: int) -> bool:
@@ -190,6 +196,7 @@ class Scheduler(Waits):
 
     def _expire(self) -> bool:
         """Expire the time limits of waits, once for each state of the launch; return False if there are none, or the state is not new."""
+        self.take_over_all()
         waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.converged if s.wait is not None and s.wait.expires]
         if not waiting or not self._watch.is_new():
             return False
@@ -221,11 +228,15 @@ class Scheduler(Waits):
 
     def _run_warp(self, warp: Warp) -> bool:
         """Run a warp until it waits, exits or has used up its slice; True for the last."""
-        launch, execute, ops, handlers, together, services, retire_hooks, observer, running, stopped = self._run_state
+        launch, ops, handlers, together, services, retire_hooks, observer, running, stopped, exited = self._run_state
+        execute = self._execute
         words = warp.words
         context = warp.context
-        fuel = warp.fuel or SLICE
+        fuel = words[_FUEL_LEFT] or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
+        turns, ended = None if self.compiled_turns is None else self.compiled_turns.words, 0
+        if words[_AHEAD]:
+            warp.catch_up()
         while True:
             groups = warp.converged
             if len(groups) == 1 and not groups[0].state:
@@ -239,8 +250,11 @@ class Scheduler(Waits):
             words[_PC] = group.pc
             words[_MASK] = group.mask
             words[_LIMIT] = limit
-            words[_FUEL] = granted
+            words[_FUEL] = words[_GRANTED] = granted
             self._until = self.instructions + granted
+            if turns is not None:
+                turns[_NEXT_CLOCK], turns[_ALLOWED] = self.rounds * 1000 + self.instructions, self.budget - self.instructions
+                turns[_CURRENT], ended = context.address, turns[_ENDED]
             if running is not None:
                 running(warp, group)
             again = group.again
@@ -255,6 +269,14 @@ class Scheduler(Waits):
                     group.expired = False
                 else:
                     status = execute(context)
+                    if turns is not None and turns[_ENDED] != ended:
+                        ended = turns[_ENDED]
+                        warp = self._take_over_turn(turns)
+                        if status == _BLOCKED:
+                            return False
+                        words, context, groups = warp.words, warp.context, warp.converged
+                        group = groups[0]
+                        fuel = granted = words[_GRANTED]
                     if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
                     if words[_EXITED]:
@@ -310,11 +332,11 @@ class Scheduler(Waits):
             if stopped is not None:
                 stopped(warp, group)
             if status == _PARKED:
-                if warp.progress != launch.progress:
-                    warp.progress = launch.progress
-                    warp.slice = warp.fuel = SLICE
+                if words[_SEEN_PROGRESS] != launch.progress:
+                    words[_SEEN_PROGRESS] = launch.progress
+                    words[_LAST_SLICE] = words[_FUEL_LEFT] = SLICE
                 else:
-                    warp.fuel = fuel if fuel > 0 else 1
+                    words[_FUEL_LEFT] = fuel if fuel > 0 else 1
                 if group.state == WAIT and len(groups) == 1:
                     return False
                 continue
@@ -324,6 +346,8 @@ class Scheduler(Waits):
                 group.pc, group.mask = words[int(Word.TAKEN)], taken
                 groups.append(ConvergedLanes(warp, words[int(Word.NEXT)], rest, group.turn))
             elif status == _EXIT:
+                if exited is not None:
+                    exited(warp)
                 groups.remove(group)
                 if not groups:
                     launch.warp_ended(warp)
@@ -344,6 +368,6 @@ class Scheduler(Waits):
             elif status == _FAULT:
                 launch.reports.engine_fault(warp)
             if fuel <= 0:
-                warp.slice = warp.fuel = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
+                words[_LAST_SLICE] = words[_FUEL_LEFT] = max(SMALLEST_SLICE, (words[_LAST_SLICE] or SLICE) >> 1)
                 self.enqueue(warp)
                 return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ptxlab.engine.context import Word
 from ptxlab.isa.context import Wait
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.operations import Operations
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Waits"]
+
+_QUEUED = int(Word.QUEUED)
 
 
 class Waits(Operations):
@@ -33,8 +36,8 @@ class Waits(Operations):
 
     def enqueue(self, warp: Warp) -> None:
         """Give a warp its turn."""
-        if not warp.queued:
-            warp.queued = True
+        if not warp.words[_QUEUED]:
+            warp.words[_QUEUED] = 1
             queue = warp.cta.group.queue
             if queue.random is not None:
                 self.queues.enter(queue)

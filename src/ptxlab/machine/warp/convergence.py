@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ptxlab.engine.turns import NO_LIMIT
 from ptxlab.isa.native_ops import Collective
 from ptxlab.isa.operands import PairOf, Reg
 from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes
@@ -15,10 +16,7 @@ from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["NO_LIMIT", "choose", "converge"]
-
-NO_LIMIT = (1 << 62) - 1
-"""The limit of a group when no other group of the warp stands at a later instruction."""
+__all__ = ["choose", "converge"]
 
 
 def choose(warp: Warp) -> tuple[ConvergedLanes, int] | None:

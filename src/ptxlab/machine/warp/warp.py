@@ -76,6 +76,7 @@ def fill_cta_words(launch: Launch, cta: CtaState) -> None:
     words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
     words[_AT.CLUSTER] = address_of(cta.group.table)
     words[_AT.PHASES] = cta.memory.phases_address
+    words[_AT.BARRIERS] = cta.memory.barriers_address
     if launch.uses_tensor_memory:
         words[_AT.TENSOR] = cta.tensor_address
         words[_AT.TENSOR_OWNED] = address_of(cta.tensor.owned(cta))
@@ -118,15 +119,11 @@ class Warp(Registers):
         "converged_mask",
         "cta",
         "expired",
-        "fuel",
         "live",
         "local",
         "machine",
-        "progress",
         "q",
-        "queued",
         "retried",
-        "slice",
         "spun",
         "state",
         "threads",
@@ -145,12 +142,9 @@ class Warp(Registers):
         self.live = mask
         self.converged_mask = 0
         self.converged = [ConvergedLanes(self, 0, mask)]
-        self.queued = False
         self.spun = False
         self.expired = False
         self.retried: Wait | None = None
-        self.slice = self.fuel = 0
-        self.progress = -1
         self.local: NDArray[np.uint8] | None = None
         self.state: dict[Hashable, Any] = {}
         self.context, self.words = frame.context, frame.words
@@ -160,6 +154,7 @@ class Warp(Registers):
         words, launch = self.words, self.launch
         words[_AT.QUADRANT] = self.warp_id % 4
         words[_AT.LIVE] = self.live
+        words[_AT.SEEN_PROGRESS] = -1
         if launch.additions is not None:
             launch.warps_started += 1
             words[_AT.ADDITIONS] = address_of(launch.additions.table)
@@ -176,6 +171,11 @@ class Warp(Registers):
             words[_AT.PENDING_CAPACITY] = len(pending)
         if launch.observer is not None:
             launch.observer.fill(self)
+
+    def catch_up(self) -> None:
+        """Take over where the warp stands, whose last turn compiled code has ended."""
+        words, (lanes,) = self.words, self.converged
+        lanes.pc, lanes.mask, words[_AT.AHEAD] = words[_AT.PC], words[_AT.MASK], 0
 
     @property
     def known(self) -> dict[Any, Any]:

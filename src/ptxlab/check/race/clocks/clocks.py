@@ -15,6 +15,7 @@ from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_functio
 from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, Slot
 from ptxlab.check.race.clocks.waits import Waits
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord
+from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.effects import Completion, ProxyFence, Space
 from ptxlab.native import address_of
 
@@ -126,6 +127,8 @@ class Clocks:
         self.warps = warps
         self._join_warps = join_warps_function()
         self._joins: dict[int, CtaJoin] = {}
+        self._barrier_joins: dict[int, CtaJoin] = {}
+        """Those of barriers that compiled code completes, by rank."""
         self._mbarriers: dict[int, NDArray[np.uint64]] = {}
         """By rank."""
         self._words: NDArray[np.int64] = np.zeros((len(self.rows), AgentWord.END), np.int64)
@@ -166,6 +169,8 @@ class Clocks:
             for each in self.agents:
                 self._place(each)
             self._joins.clear()
+            for rank, join in self._barrier_joins.items():
+                self._describe(rank, join)
         return number, self.serial << CLUSTER_SHIFT | number
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -198,17 +203,25 @@ class Clocks:
         self._join_warps(cta.address)
         return made
 
+    def barrier_join(self, rank: int) -> int:
+        """The address of what compiled code needs to join the warps of a CTA, as `join_cta` does, when a barrier is complete."""
+        self._barrier_joins[rank] = found = self._describe(rank, CtaJoin.new())
+        return found.address
+
     def _join_of(self, rank: int) -> CtaJoin:
-        first = self.agents[rank * self.warps]
+        found = self._joins[rank] = self._describe(rank, CtaJoin.new())
+        return found
+
+    def _describe(self, rank: int, join: CtaJoin) -> CtaJoin:
+        """Fill in the words of a join."""
+        first, about = self.agents[rank * self.warps], join.about
         size, shared = first.rows.itemsize, first.shared
-        about = np.zeros(JoinWord.END, np.int64)
         about[JoinWord.ROWS], about[JoinWord.WARPS], about[JoinWord.STRIDE] = first.address, self.warps, first.rows.nbytes
         about[JoinWord.COUNT], about[JoinWord.OWN] = shared.size, size * first.main.number
         about[JoinWord.TENSOR] = size * self.rows.shape[2] * Row.TENSOR
-        known = np.empty(shared.shape, np.uint32)
-        about[JoinWord.KNOWN] = address_of(known)
-        found = self._joins[rank] = CtaJoin(about.data, address_of(about), known)
-        return found
+        join.known = np.empty(shared.shape, np.uint32)
+        about[JoinWord.KNOWN] = address_of(join.known)
+        return join
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
@@ -256,6 +269,9 @@ class Clocks:
             return
         join(agent.shared[:, : self.before.number + 2], rows[:, : self.before.number + 2])
         known = agent.foreign.get(serial)
+        if known is None:
+            for cta in {each.cta for each in self.agents}:
+                cta.memory.barriers[BarrierCell.COMPLETES] = 0  # arrivals release these, too
         if known is None or known.shape[1] < rows.shape[1]:
             agent.foreign[serial] = joined(known, rows)
         else:

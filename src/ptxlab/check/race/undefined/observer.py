@@ -222,7 +222,7 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
     # ----------------------------------------------------------------------------------------- events of compiled code
 
     def _called(self, context: int) -> None:
-        warp = self._launch.scheduler.current
+        warp = self._launch.scheduler.running_warp()
         if warp is None or self.raised is not None:
             return
         try:

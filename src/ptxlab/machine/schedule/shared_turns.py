@@ -1,0 +1,93 @@
+"""The part of the scheduler that takes over what compiled code has done with warps (`ptxlab.engine.turns`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ptxlab.engine.context import Context, Word
+from ptxlab.engine.turns import BARRIERS, BarrierCell, TurnWord
+from ptxlab.machine.schedule.turns import Turns, take_blocked
+from ptxlab.machine.schedule.waits import Waits
+from ptxlab.machine.warp.warp import WAIT, Warp
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["SharedTurns"]
+
+_INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Word.GRANTED, Word.AHEAD))
+_CLOCK, _ALLOWED, _USED, _CURRENT = (int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT))
+_ALL_BLOCKED = int(BarrierCell.ALL_BLOCKED)
+
+
+class SharedTurns(Waits):
+    """Knows which warp runs, and what compiled code has executed in turns that it has ended itself.
+
+    Attributes
+    ----------
+    instructions : warp-instructions executed in turns that have ended
+    current : the warp whose turn it is; while compiled code runs, `running_warp` knows better
+    compiled_turns : what lets compiled code run several warps, if it may
+    """
+
+    def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
+        super().__init__(launch)
+        self.instructions = 0
+        self.current: Warp | None = None
+        self.compiled_turns: Turns | None = None
+        self._execute = execute
+        self._until = 0
+
+    def share(self, turns: Turns) -> None:
+        """Let compiled code run several warps."""
+        assert self.queues.only is not None
+        self.compiled_turns, self._execute, self.queues.only.ready = turns, turns.run, turns.ready
+
+    def running_warp(self) -> Warp | None:
+        """The warp that runs; compiled code that calls a function of the machine may have come to another one."""
+        if self.current is not None and self.compiled_turns is not None:
+            self._take_over_turn(self.compiled_turns.words)
+        return self.current
+
+    def _take_over_turn(self, turns: memoryview) -> Warp:
+        """Count the instructions of turns that compiled code has ended, and return the warp that it has come to."""
+        assert self.compiled_turns is not None
+        used = turns[_USED]
+        turns[_USED] = 0
+        self.instructions += used
+        turns[_CLOCK] += used
+        turns[_ALLOWED] -= used
+        self.current = warp = self.compiled_turns.ready.of(turns[_CURRENT])
+        if warp.words[_AHEAD]:
+            warp.catch_up()
+        self._until = self.instructions + warp.words[_GRANTED]
+        return warp
+
+    def take_over_all(self, cta: CtaState | None = None) -> None:
+        """Take over all warps that compiled code has blocked at barriers of a CTA, or of all, and where the others stand."""
+        if self.compiled_turns is None:
+            return
+        for each in self.launch.resident if cta is None else (cta,):
+            cells = each.memory.barriers
+            for number in range(BARRIERS) if cells[_ALL_BLOCKED] else ():
+                self.take_over(cells, number)
+            for warp in each.warps:
+                if warp.words[_AHEAD]:
+                    warp.catch_up()
+
+    def take_over(self, cells: memoryview, number: int) -> None:
+        """Take over the warps that compiled code has blocked at a barrier: call the handlers of their arrivals."""
+        assert self.compiled_turns is not None
+        for address in take_blocked(cells, number):
+            warp = self.compiled_turns.ready.of(address)
+            words, (group,) = warp.words, warp.converged
+            warp.catch_up()
+            index, active = words[_INFO], words[_ACTIVE]
+            op = warp.op = self.launch.program.ops[index]
+            warp.q, warp.mask, warp.converged_mask = op.q, active, group.mask
+            wait = self.launch.handlers[index](warp)
+            assert wait is not None, "compiled code has counted the arrivals"
+            group.state, group.wait, group.op, group.active = WAIT, wait, index, active
+            wait.on.waiters.append(group)

@@ -1,0 +1,145 @@
+"""What the scheduler shares with compiled code that completes barriers and lets the next warp run (`ptxlab.engine.turns`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import Context, Status, Word
+from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, TurnWord, arrivals
+from ptxlab.machine.observe.observer import overridden_hook
+from ptxlab.machine.warp.warp import RUN
+from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.engine.llvm.executable import Executable
+    from ptxlab.machine.launch.cta import Cluster
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["ReadyWarps", "Turns", "begin_turns", "turns_of"]
+
+_HEAD, _TAIL = int(TurnWord.HEAD), int(TurnWord.TAIL)
+_PC, _MASK = int(Word.PC), int(Word.MASK)
+_BLOCKED, _ALL_BLOCKED, _ARRIVED = int(BarrierCell.BLOCKED), int(BarrierCell.ALL_BLOCKED), int(BarrierCell.ARRIVED)
+
+
+class ReadyWarps:
+    """The warps that can run, in their order, in memory that compiled code shares (`TurnWord.RING`).
+
+    Parameters
+    ----------
+    words : those of `TurnWord`
+    most : how many warps there can be
+    """
+
+    __slots__ = ("_mask", "_ring", "_warps", "_words", "address")
+
+    def __init__(self, words: memoryview, most: int) -> None:
+        size = 1 << most.bit_length()
+        ring: NDArray[np.int64] = np.zeros(size, np.int64)
+        self._words, self._mask = words, size - 1
+        self._ring, self.address = ring.data, address_of(ring)
+        self._warps: dict[int, Warp] = {}
+
+    def __len__(self) -> int:
+        length: int = self._words[_TAIL] - self._words[_HEAD]
+        return length
+
+    def __iter__(self) -> Iterator[Warp]:
+        for at in range(self._words[_HEAD], self._words[_TAIL]):
+            yield self._warps[self._ring[at & self._mask] & ~MACHINE_ONLY]
+
+    def append(self, warp: Warp) -> None:
+        """Add a warp as the last one. Compiled code may continue it if it has a single group of lanes."""
+        words, address, groups = self._words, warp.context.address, warp.converged
+        at, lanes = words[_TAIL], groups[0]
+        words[_TAIL] = at + 1
+        self._warps[address] = warp
+        if len(groups) > 1 or lanes.state != RUN or lanes.again:
+            address |= MACHINE_ONLY
+        else:
+            own = warp.words
+            own[_PC], own[_MASK] = lanes.pc, lanes.mask
+        self._ring[at & self._mask] = address
+
+    def popleft(self) -> Warp:
+        """Remove the first warp and return it."""
+        words = self._words
+        at = words[_HEAD]
+        words[_HEAD] = at + 1
+        return self._warps[self._ring[at & self._mask] & ~MACHINE_ONLY]
+
+    def of(self, address: int) -> Warp:
+        """The warp whose context has this address."""
+        return self._warps[address]
+
+
+class Turns:
+    """Lets compiled code run the warps of one launch.
+
+    Attributes
+    ----------
+    words : those of `TurnWord`
+    ready : the warps that can run
+    """
+
+    __slots__ = ("_address", "_executable", "_keep", "ready", "words")
+
+    def __init__(self, launch: Launch, executable: Executable) -> None:
+        words: NDArray[np.int64] = np.zeros(TurnWord.END, np.int64)
+        resident = min(launch.total_ctas, launch.device.sms * launch.ctas_per_sm)
+        self.words, self._address = words.data, address_of(words)
+        self.ready = ReadyWarps(self.words, resident * launch.warps_per_cta)
+        table = launch.facts.of(arrivals)
+        words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = executable.dispatch_address, address_of(table)
+        words[TurnWord.COUNTS] = launch.host_memory.counts_address
+        words[TurnWord.RING], words[TurnWord.RING_MASK] = self.ready.address, (1 << (resident * launch.warps_per_cta).bit_length()) - 1
+        self._executable, self._keep = executable, table
+
+    def run(self, context: Context) -> Status:
+        """Run a warp, and others when it waits at a barrier; `TurnWord.CURRENT` is the one that has stopped."""
+        return self._executable.run_turns(context, self.words, self._address)
+
+
+def turns_of(launch: Launch, executable: Executable) -> Turns | None:
+    """What compiled code needs for it; None if each warp's turn must be known to the scheduler or to the observer, or nothing is gained."""
+    observer, queue = launch.observer, launch.scheduler.queues.only
+    if (
+        queue is None
+        or not queue.in_order
+        or launch.options.outside is not None
+        or launch.program.stepped
+        or not executable.dispatch_address
+        or any(overridden_hook(observer, name) is not None for name in ("running", "stopped", "resumed"))
+        or not launch.facts.of(arrivals).any()
+    ):
+        return None
+    return Turns(launch, executable)
+
+
+def begin_turns(launch: Launch, cluster: Cluster) -> None:
+    """Tell compiled code of the barriers of a cluster that starts."""
+    observer, first = launch.observer, cluster.ctas[0].memory
+    at = int(BarrierCell.CLUSTER_TURNS)
+    cluster.turns = first.barriers[at : at + 1]
+    for cta in cluster.ctas:
+        cells = cta.memory.barriers
+        cells[BarrierCell.LIVE], cells[BarrierCell.TURNS] = cta.live_threads, first.barriers_address + 8 * at
+        functions = (0, 0, 0) if observer is None else observer.barrier_functions(cta)
+        cells[BarrierCell.COMPLETES] = functions is not None
+        if functions is not None:
+            cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED], cells[BarrierCell.ABOUT] = functions
+            cells[BarrierCell.WHOLE] = launch.threads if functions[1] else 0
+
+
+def take_blocked(cells: memoryview, number: int) -> list[int]:
+    """Take the warps that compiled code has blocked at a barrier, whose phase the machine counts from now on: their contexts."""
+    count, at = cells[_BLOCKED + number], BarrierCell.WAITING + number * MOST_WARPS
+    found = cells[at : at + count].tolist()
+    cells[_ALL_BLOCKED] -= count
+    cells[_BLOCKED + number] = cells[_ARRIVED + number] = 0
+    return found

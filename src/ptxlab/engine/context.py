@@ -179,6 +179,12 @@ class Word(IntEnum):
     """in/out: FUEL when execution began"""
     QUEUED = 71
     """in/out: 1 if the warp is among those that can run"""
+    REPETITIONS = 72
+    """in: address of the table of executions that compiled code repeats (`ptxlab.engine.repetitions`); 0 if it repeats none"""
+    REPEATED_IN = 73
+    """in: address of two words: the number of the CTA's state that those executions depend on, 0 if it is not known, and their bases"""
+    ISSUED = 74
+    """in/out: the lanes that have issued operations that a tcgen05.commit tracks"""
     AHEAD = 80
     """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
 

@@ -197,6 +197,9 @@ class Cta(Protocol):
     def drop_mbarrier(self, offset: int, op: Op) -> None:
         """Invalidate the mbarrier object at a window offset for ``mbarrier.inval``."""
 
+    def changed(self) -> None:
+        """Tell that something may have changed that executions depend on which compiled code repeats (`WarpContext.repeat`)."""
+
 
 @lru_cache(maxsize=256)
 def _rows_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
@@ -394,6 +397,8 @@ class WarpContext(Protocol):
     """State that instruction families keep for this instruction in this launch."""
     live: int
     """Lanes of the warp that have not exited, diverged or not."""
+    issued: int
+    """Lanes that have issued operations that a tcgen05.commit tracks."""
     rows: U32
     """The warp's 32-bit registers, uint32[row, lane]. An asynchronous operation may read and write them later."""
 
@@ -461,6 +466,20 @@ class WarpContext(Protocol):
 
     def multiplied(self, details: Callable[[], Product]) -> None:
         """Report to observers the product that the instruction has computed."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether compiled code would repeat this execution of the instruction, if it knew how (`repeat`)."""
+
+    def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
+        """Let compiled code repeat this execution of the instruction, by one lane, instead of calling the handler.
+
+        It does so for the same values in all registers that the instruction reads, in CTAs whose state is the same: ``state`` says all
+        of it that the execution depends on; each change must be told (`Cta.changed`), the exit of a CTA of the cluster is. The machine
+        counts the execution, its progress, and the issue of an operation that a tcgen05.commit tracks. ``function`` is the host address
+        of ``void function(bases, words)``, which does the rest: ``bases`` are host addresses that belong to the CTA, ``given`` the int64
+        words, at most six; ``kept`` must stay alive.
+        """
 
     def spin(self) -> None:
         """End the warp's time slice soon: the thread is polling (a failed ``test_wait``, ``nanosleep``)."""

@@ -328,6 +328,14 @@ class Value:
         for index, value in words.items():
             self.set_word(index, value)
 
+    def exchange(self, value: Value) -> Value:
+        """Write a value to an address that several threads use, and return what was there; what follows is executed after it."""
+        return self.function.emit(f"atomicrmw xchg ptr {self.ref}, {value} acquire", value.type)
+
+    def release(self) -> None:
+        """Write 0 to the 64-bit word at an address that several threads use, after all that was executed before."""
+        self.function.do(f"store atomic i64 0, ptr {self.ref} release, align 8")
+
     def prefetch(self) -> None:
         """Have the cache line at this address fetched, which is soon written; any address will do."""
         self.function.module.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

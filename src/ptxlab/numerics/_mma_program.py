@@ -3,11 +3,15 @@
 A program is a table of int64 rows, one for each step: gather and prepare an operand, multiply prepared operands, write accumulator cells.
 A memory location is a base and an offset. Each call passes the host addresses of the bases; base 0 is 0, so that its offsets are host
 addresses. An `MmaKernel` looks up and checks types and sizes once, and makes programs for them.
+
+Compiled code of a kernel runs programs, too, without the interpreter's lock. All programs work in the same buffers: a lock in memory lets
+one run at a time.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -39,6 +43,10 @@ _MOVE, _PREPARE, _MULTIPLY = range(3)
 _FUNCTIONS = ("multiply", "a", "b")
 QUICK_RUNS = 512
 """Programs of a kernel run so often before its functions are optimised."""
+_LOCK: NDArray[np.int64] = np.zeros(1, np.int64)
+"""1 while a program runs."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _LOCK.fill(0))  # another thread of the parent process may hold it
 
 
 class OperandGather(NamedTuple):
@@ -72,20 +80,29 @@ class AccumulatorRef(NamedTuple):
 class MmaProgram:
     """The rows of a program, and the objects that they point to, which must stay alive. `MmaKernel.program` makes it."""
 
-    __slots__ = ("_address", "_count", "_keep", "_kernel", "_run")
+    __slots__ = ("_address", "_keep", "_kernel", "_run")
 
     def __init__(self, kernel: MmaKernel, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
         self._kernel = kernel
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
-        table = np.array(found, np.int64)
-        self._address, self._count, self._keep = address_of(table), len(found), (table, *keep)
+        table = np.array([(address_of(_LOCK), len(found), *[0] * (_WORDS - 2)), *found], np.int64)
+        self._address, self._keep = address_of(table), (table, *keep)
         self._run = mma_program_function()
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Run it, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
         if self._kernel.quick_runs:
             self._kernel.count_run()
-        self._run(self._address, self._count, bases, -1 if accumulate else 0, scale_input_d)
+        self._run(self._address, bases, -1 if accumulate else 0, scale_input_d)
+
+    @property
+    def optimised(self) -> bool:
+        """Whether its functions are optimised: there is no need to count further runs."""
+        return not self._kernel.quick_runs
+
+    def repetition(self, accumulate: bool, scale_input_d: int) -> tuple[int, tuple[int, ...]]:
+        """How compiled code runs it: the host address of ``void function(bases, words)``, and the int64 words."""
+        return _library().address("repeat"), (self._address, -1 if accumulate else 0, scale_input_d)
 
 
 def move(unit: int, source: tuple[int, int, NDArray[np.int64]], target: tuple[int, int, NDArray[np.int64]]) -> tuple[int, ...]:
@@ -111,25 +128,30 @@ def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any,
 
 @cache
 def mma_program_function() -> Any:
-    """The compiled function that runs programs.
+    """The compiled function that runs programs."""
+    return _library().function("run", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
 
-    It keeps the interpreter's lock to the end, so that no two calls share the buffers that programs work in.
-    """
-    library = native.compile_or_load(("mma program",), ("run",), _program_ir, opt=0)
-    return library.function("run", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+
+@cache
+def _library() -> native.Library:
+    return native.compile_or_load(("mma program",), ("run", "repeat"), _program_ir, opt=0)
 
 
 def _program_ir() -> str:
-    """``void run(rows, count, bases, keep, scale)``.
+    """``void run(program, bases, keep, scale)``, and ``void repeat(bases, words)``, which is given all but the bases as int64 words.
 
-    The words of a row are the kind, the address of a function, base and offset of two places in memory, and what else the function takes.
-    Of functions that prepare and multiply, the row has the address of the word that holds their address.
+    The first row of a program has the address of the lock and the number of the other rows. The words of these are the kind, the address
+    of a function, base and offset of two places in memory, and what else the function takes. Of functions that prepare and multiply, the
+    row has the address of the word that holds their address.
     """
     module = native.Module()
-    code = native.Function(module, "run", "void", "ptr rows, i64 count, ptr bases, i32 keep, i32 scale")
-    keep, scale = code["keep"].to("i64"), code["scale"].to("i64")
-    with code.loop(code["count"]) as number:
-        row = code["rows"].at(number * (8 * _WORDS))
+    code = native.Function(module, "run", "void", "ptr program, ptr bases, i32 keep, i32 scale")
+    program, keep, scale = code["program"], code["keep"].to("i64"), code["scale"].to("i64")
+    lock = program.pointer(0)
+    with code.loop_while(lambda: lock.exchange(code.const("i64", 1)).ne(0)):
+        pass
+    with code.loop(program.word(1)) as number:
+        row = program.at((number + 1) * (8 * _WORDS))
         function = row.pointer(1)
         words = [row.word(index) for index in range(_WORDS)]
         first, second = ((code["bases"].load("i64", words[at]) + words[at + 1]).convert("inttoptr", "ptr") for at in (2, 4))
@@ -145,6 +167,9 @@ def _program_ir() -> str:
             code.call(function if kind == _MOVE else function.load("ptr"), "void", *arguments[kind])
             code.jump(done)
         code.begin(done)
+    lock.release()
+    code, (bases, given) = module.define("void repeat(ptr bases, ptr words)")
+    code.call("run", "void", given.pointer(0), bases, *(given.word(index).to("i32") for index in (1, 2)))
     return module.text()
 
 

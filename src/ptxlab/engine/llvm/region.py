@@ -12,7 +12,7 @@ from typing import Any
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.direct_services import is_direct
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.llvm._direct_services import emit_direct
+from ptxlab.engine.llvm._direct_services import emit_direct, emit_repetition
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
@@ -21,6 +21,7 @@ from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
 from ptxlab.engine.program import Observed, Program
+from ptxlab.engine.repetitions import repeated_registers
 from ptxlab.engine.support.accesses import fail
 from ptxlab.engine.support.counters import count_executions
 from ptxlab.isa.catalogue import Control
@@ -217,6 +218,9 @@ class Region:
         self.note_writes(op, mask)
         if is_direct(self.program, op):
             emit_direct(self.caller, self.frame, op, mask, lambda: self.continue_after(node, op))
+        repeated = repeated_registers(self.program, op)
+        if repeated is not None:
+            emit_repetition(self.caller, self.frame, op, repeated, mask, lambda: self.continue_after(node, op))
         self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True

@@ -15,7 +15,7 @@ from ptxlab.isa.form import Form, form
 from ptxlab.isa.kinds import WORDS, Address, Kind, Register
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, needs
-from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, ctas_of_group, enter, no_peer, state_of, whole_warp
+from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, ctas_of_group, enter, no_peer, reallocated, state_of, whole_warp
 from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE, SYNC
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
@@ -218,7 +218,7 @@ def _grant(warp: context.WarpContext, cta: context.Cta, column: int, columns: in
     state = state_of(cta)
     state.smallest = min(state.smallest, columns)
     state.grants[column] = warp.op
-    state.reallocated()
+    reallocated(cta)
     cta.shared[offset : offset + 4] = np.frombuffer(column.to_bytes(4, "little"), np.uint8)
     warp.machine.progress += 1
 
@@ -279,7 +279,7 @@ def dealloc(warp: context.WarpContext) -> None:
     gone.pop(column, None)
     gone[column] = Freed(columns, warp.op, warp.warp_id)
     for cta in ctas_of_group(warp.cta, group):
-        state_of(cta).reallocated()
+        reallocated(cta)
     warp.machine.progress += 1
 
 

@@ -276,7 +276,7 @@ def commit(warp: context.WarpContext) -> None:
         ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
         barriers = [c.mbarrier(warp, offset) for c in ctas]
         thread = thread_of(warp, lane)
-        if thread in state.issuers:  # a loop before the commit may have had no turn in another CTA
+        if warp.issued >> lane & 1:  # a loop before the commit may have had no turn in another CTA
             warp.retract("T633")
         else:
             _nothing_to_track(warp)

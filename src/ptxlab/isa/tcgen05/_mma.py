@@ -19,7 +19,7 @@ from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
 from ptxlab.isa.tcgen05._product import TensorProduct
-from ptxlab.isa.tcgen05._state import CtaGroup, collect, cta_group_of, enter, launch, state_of
+from ptxlab.isa.tcgen05._state import CtaGroup, collect, cta_group_of, enter, launch, reuses, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
@@ -152,6 +152,19 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
+        program = None if ready.observed else ready.plan.program
+        if program is not None and program.optimised and disabled is None and not shift_a and warp.repeats and not _reuses(warp):
+            allocated = tuple((cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas)
+            repetition = program.repetition(accumulate, form.bits_to_shift)
+            warp.repeat((group, warp.machine.target, allocated), cta_group.bases, *repetition, program)
+
+
+def _reuses(warp: context.WarpContext) -> bool:
+    """Whether the program asks what a collector buffer holds, which each execution changes."""
+    found = warp.known.get("reuses")
+    if found is None:
+        found = warp.known["reuses"] = any(map(reuses, warp.machine.program.ops))
+    return bool(found)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

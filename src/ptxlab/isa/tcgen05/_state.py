@@ -34,6 +34,8 @@ __all__ = [
     "freed",
     "launch",
     "no_peer",
+    "reallocated",
+    "reuses",
     "state_of",
     "usage_of",
     "whole_warp",
@@ -41,6 +43,7 @@ __all__ = [
 
 _MAX_IN_FLIGHT = 256
 _ALL_LANES = 0xFFFFFFFF
+_REUSES = ("use", "lastuse")
 
 
 @dataclass(slots=True, eq=False)
@@ -89,8 +92,8 @@ class State:
     """The tcgen05 state of one CTA.
 
     ``checked`` holds column ranges that were checked to be allocated; ``ready`` holds plans that were checked so, by instruction and
-    operands. A change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete, ``issuers`` the
-    threads that have issued any; ``collectors`` are the collector buffers by name (a pair's are those of its even CTA).
+    operands. A change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete; ``collectors``
+    are the collector buffers by name (a pair's are those of its even CTA).
     """
 
     permit: bool = True
@@ -100,18 +103,12 @@ class State:
     checked: set[Hashable] = field(default_factory=set)
     ready: BoundedCache[Hashable, Any] = field(default_factory=lambda: BoundedCache(8192))
     in_flight: list[context.AsyncOperation] = field(default_factory=list)
-    issuers: set[Hashable] = field(default_factory=set)
     collectors: dict[str, Collector] = field(default_factory=dict)
     grants: dict[int, Op] = field(default_factory=dict)
     """First column of an allocation -> the instruction that made it."""
     freed: dict[int, Freed] = field(default_factory=dict)
     """First column -> columns that were freed, the most recent last."""
     cta_group: CtaGroup | None = None
-
-    def reallocated(self) -> None:
-        """Forget the successful checks, after an allocation or deallocation."""
-        self.checked.clear()
-        self.ready.clear()
 
 
 def state_of(cta: context.Cta) -> State:
@@ -120,6 +117,14 @@ def state_of(cta: context.Cta) -> State:
     if found is None:
         found = cta.state["tcgen05"] = State()
     return found
+
+
+def reallocated(cta: context.Cta) -> None:
+    """Forget the successful checks of a CTA, after an allocation or deallocation."""
+    state = state_of(cta)
+    state.checked.clear()
+    state.ready.clear()
+    cta.changed()
 
 
 def _needs_tensor_memory(warp: context.WarpContext) -> None:
@@ -220,7 +225,7 @@ def launch(
     if warp.machine.observed:
         operation.accesses, operation.undefined, operation.product, operation.details = accesses, undefined, product, details
         operation.tensor_copy = tensor_copy
-    state_of(warp.cta).issuers.add(thread)
+    warp.issued |= 1 << lane
     warp.machine.enqueue(operation)
     if not operation.done:
         for cta in cta_group.ctas:
@@ -242,7 +247,7 @@ def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Ha
     """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard."""
     usage, buffer, use = usage_of(warp.q.collector, ws)
     held = buffers.get(buffer)
-    if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
+    if use in _REUSES and (held is None or held.matrix != matrix):
         _report(warp, usage, "B" if ws else "A", buffer, held)
     buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, warp.op.opcode, warp.op.line)
 
@@ -253,6 +258,12 @@ def usage_of(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
     usage = qualifier or f"collector::{'b0' if ws else 'a'}::discard"
     _, buffer, use = usage.split("::")
     return usage, buffer, use
+
+
+def reuses(op: Op) -> bool:
+    """Whether an instruction uses what a collector buffer holds."""
+    qualifier = op.q.get("collector")
+    return qualifier is not None and usage_of(qualifier, False)[2] in _REUSES
 
 
 def _report(warp: context.WarpContext, usage: str, name: str, buffer: str, held: Collector | None) -> None:

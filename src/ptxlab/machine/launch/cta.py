@@ -149,6 +149,16 @@ class CtaState:
         self.invalidated.pop(offset, None)
         return made
 
+    def changed(self) -> None:
+        """Forget the state on which the executions depend that compiled code repeats."""
+        self.memory.repeated[0] = 0
+
+    def end(self) -> None:
+        """Let the CTA be one that has exited."""
+        self.exited = True
+        for cta in self.cluster:
+            cta.changed()
+
     def drop_mbarrier(self, offset: int, op: Op) -> None:
         """Invalidate the mbarrier object, as an instruction asks."""
         barrier = self.mbarriers.pop(offset)

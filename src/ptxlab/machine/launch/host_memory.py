@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import WORDS
+from ptxlab.engine.repetitions import Repetitions, repeatable
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
@@ -36,13 +37,14 @@ class LaunchMemory:
     parameters : uint8[bytes]
     counts : int64, one for each instruction: the executions of services
     progress : one int64, `Launch.progress`
+    repetitions : executions that compiled code repeats; None if the program has no such instructions
     cells : the context's words that are the same in all warps, as signed numbers
     parameters_address, counts_address, progress_address : host addresses
     """
 
     __slots__ = (
         "_counts", "_parameters", "_progress", "_words", "cells", "counts", "counts_address", "parameters", "parameters_address",
-        "progress", "progress_address",
+        "progress", "progress_address", "repetitions",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int) -> None:
@@ -54,6 +56,7 @@ class LaunchMemory:
         self.cells = _cells(self._words)
         self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
         self.progress = self._progress.data
+        self.repetitions = Repetitions() if repeatable(program) else None
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
         self.progress_address = address_of(self._progress)
 
@@ -72,14 +75,15 @@ class CtaMemory:
     shared : uint8[bytes], the shared memory
     tokens : the same as 64-bit words
     phases : by the place of each mbarrier object `MbarrierState.phase` and one more (`Word.PHASES`)
+    repeated : the number of the CTA's state, and the bases of executions (`Word.REPEATED_IN`)
     cells : the context's words that are the same in all warps of the CTA, as signed numbers
     barriers : int64, the barriers of the CTA (`BarrierCell`)
-    shared_address, phases_address, barriers_address : host addresses
+    shared_address, phases_address, repeated_address, barriers_address : host addresses
     """
 
     __slots__ = (
-        "_all", "_barriers", "_fresh", "_words", "barriers", "barriers_address", "cells", "phases", "phases_address", "shared",
-        "shared_address", "tokens",
+        "_all", "_barriers", "_fresh", "_repeated", "_words", "barriers", "barriers_address", "cells", "phases", "phases_address",
+        "repeated", "repeated_address", "shared", "shared_address", "tokens",
     )  # fmt: skip
 
     def __init__(self, size: int) -> None:
@@ -93,11 +97,15 @@ class CtaMemory:
         self._barriers: NDArray[np.int64] = np.zeros(BarrierCell.END, np.int64)
         self.barriers = self._barriers.data
         self.barriers_address = address_of(self._barriers)
+        self._repeated: NDArray[np.int64] = np.zeros(2, np.int64)
+        self.repeated = self._repeated.data
         self.shared_address, self.phases_address = address_of(self.shared), address_of(self.phases)
+        self.repeated_address = address_of(self._repeated)
 
     def begin(self, cells: memoryview) -> None:
         """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
         self._all[:] = self._fresh
+        self.repeated[0] = 0
         self.cells[:] = cells
         self._barriers[: BarrierCell.RESET] = 0
 

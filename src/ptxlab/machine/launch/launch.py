@@ -329,7 +329,7 @@ class Launch(Prepared):
         if cta.live_threads:
             return
         self.scheduler.finish_operations(cta)
-        cta.exited = True
+        cta.end()
         self.done_ctas += 1
         self.resident.remove(cta)
         cta.group.table[cta.rank, 1] = 0

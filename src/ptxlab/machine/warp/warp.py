@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.special_registers import CLOCKS
+from ptxlab.engine.repetitions import repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
-from ptxlab.isa.operands import Op
+from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
@@ -63,6 +64,8 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[_AT.SERVICES] = launch.scheduler.counted_at
     words[_AT.PROGRESS] = memory.progress_address
+    repetitions = memory.repetitions if launch.observer is None and launch.policy == "eager" else None
+    words[_AT.REPETITIONS] = 0 if repetitions is None else repetitions.address
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
     words[_AT.OBSERVE] = launch.observations.address
@@ -77,6 +80,7 @@ def fill_cta_words(launch: Launch, cta: CtaState) -> None:
     words[_AT.CLUSTER] = address_of(cta.group.table)
     words[_AT.PHASES] = cta.memory.phases_address
     words[_AT.BARRIERS] = cta.memory.barriers_address
+    words[_AT.REPEATED_IN] = cta.memory.repeated_address
     if launch.uses_tensor_memory:
         words[_AT.TENSOR] = cta.tensor_address
         words[_AT.TENSOR_OWNED] = address_of(cta.tensor.owned(cta))
@@ -181,6 +185,31 @@ class Warp(Registers):
     def known(self) -> dict[Any, Any]:
         """Data that the handler of the instruction keeps for this launch."""
         return self.launch.known[self.op.index]
+
+    @property
+    def issued(self) -> int:
+        """Lanes that have issued operations that a tcgen05.commit tracks."""
+        lanes: int = self.words[_AT.ISSUED]
+        return lanes
+
+    @issued.setter
+    def issued(self, lanes: int) -> None:
+        self.words[_AT.ISSUED] = lanes
+
+    @property
+    def repeats(self) -> bool:
+        """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
+        return self.words[_AT.REPETITIONS] != 0 and not self.mask & (self.mask - 1) and self.op.index in self.launch.facts.of(repeatable)
+
+    def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
+        """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
+        found = self.launch.host_memory.repetitions
+        assert found is not None
+        registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
+        values = [self.lane_value(Reg(index), 64, lane) for index in registers]
+        number = found.number(state)
+        self.cta.memory.repeated[0], self.cta.memory.repeated[1] = number, bases
+        found.add(self.op.index, number, values, function, given, kept)
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""

@@ -1,0 +1,368 @@
+"""Executions of tcgen05.mma that compiled code repeats: the same bits, statistics and findings as by the handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import ptxlab
+from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
+from ptxlab.engine import repetitions
+from ptxlab.engine.llvm import _direct_services
+from ptxlab.isa.tcgen05 import _mma
+from ptxlab.machine.launch.launch import Launch
+from ptxlab.machine.warp.warp import Warp
+from ptxlab.numerics import MmaProgram
+from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, Cells, launch
+
+HANDLED: list[int] = []
+"""The lines of the instructions whose handler was called."""
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Repeat executions although the functions of the product are not optimised yet, and count those that the handler completes."""
+    monkeypatch.setattr(MmaProgram, "optimised", True)
+    issue = _mma.launch
+
+    def count(warp: Any, *rest: Any) -> None:
+        HANDLED.append(warp.op.line)
+        issue(warp, *rest)
+
+    monkeypatch.setattr(_mma, "launch", count)
+    HANDLED.clear()
+    yield
+    HANDLED.clear()
+
+
+def descriptor(start: int) -> int:
+    return int(SharedMemoryDescriptor(start=start, leading=16, stride=1024, swizzle="128B"))
+
+
+def idesc(**fields: Any) -> int:
+    return int(InstructionDescriptor(**{"kind": "f16", "m": 128, "n": 64, "a": "f16", "b": "f16", "d": "f32", **fields}))
+
+
+ROWS = IMAGE - 1024
+"""Where the operands of a sequence are: rows of the column of D, the starts of A and B, the instruction descriptor, if D is read."""
+LAST = "mov.u32 i, 0"
+"""The test kernel executes one instruction under a guard, before and after which others may stand: this one does nothing there."""
+
+
+def loop(body: str, turns: int, before: str = "") -> str:
+    """A body that is executed so often; ``i`` counts."""
+    return f"{LAST};\nmov.u32 i, 0;\n{before}\nTURN:\n{body}\nadd.u32 i, i, 1;\nsetp.lt.u32 q, i, {turns};\n@q bra TURN;\n{LAST}"
+
+
+MMA = "tcgen05.mma.cta_group::{group}.kind::f16{more} [da], {a}, bd, {id}, {rest}e;"
+
+
+def mma(group: int = 1, more: str = "", a: str = "ad", id: str = "id", rest: str = "") -> str:
+    return MMA.format(group=group, more=more, a=a, id=id, rest=rest)
+
+
+def sequence(turns: int, group: int, a: str) -> str:
+    """Executions of one instruction with the operands of rows."""
+    body = f"""
+        mad.lo.u32 w, i, 32, w0;
+        ld.shared.v4.u32 {{x0, x1, x2, x3}}, [w+{ROWS}];
+        ld.shared.u32 n, [w+{ROWS + 16}];
+        mov.b64 ad, {{x1, v}}; mov.b64 bd, {{x2, v}};
+        add.u32 da, ta, x0; add.u32 at, ta, x1;
+        setp.ne.u32 e, n, 0;
+        @p {mma(group, a=a, id="x3")}
+    """
+    return loop(body, turns, "mov.b64 {n, v}, ad;")
+
+
+def state(group: int, seed: int = 1) -> tuple[NDArray[np.uint8], Cells]:
+    rng = np.random.default_rng(seed)
+    image = rng.standard_normal((group, IMAGE // 2)).astype(np.float16).view(np.uint8)
+    return image, rng.standard_normal((group, 512, 128)).astype(np.float32).view(np.uint32)
+
+
+def both(text: str, image: NDArray[np.uint8], before: Cells, **options: Any) -> tuple[Cells, ptxlab.Result, list[int]]:
+    """What a launch gives, which is the same if the handler completes each execution; and the lines of those that it does complete."""
+    found = []
+    progress: list[int] = []
+    forget = Launch.forget
+    for repeats in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Launch, "forget", lambda self: (progress.append(self.progress), forget(self)))
+            if not repeats:
+                patch.setattr(Warp, "repeats", False)
+            HANDLED.clear()
+            after, result = launch(text, image, before, **{"check": ("tmem", "descriptor"), **options})
+            stats = result.stats.instructions, result.stats.services, result.completed
+            found.append((after, result, list(HANDLED), stats, [str(d) for d in result.diagnostics]))
+    first, second = found
+    assert np.array_equal(first[0], second[0])
+    assert first[3:] == second[3:]
+    assert len(set(progress)) == 1
+    return first[:3]
+
+
+WIDE = {"a": descriptor(BASE), "b": descriptor(BASE + 16384), "idesc": idesc()}
+
+
+@pytest.mark.parametrize(("group", "issuer"), [(1, 0), (2, 0), (2, 1)])
+@pytest.mark.parametrize("a", ["ad", "[at]"])
+def test_the_handler_is_called_once(group: int, issuer: int, a: str) -> None:
+    text, given = mma(group, a=a), {**WIDE, "idesc": idesc(m=128 * group)}
+    image, before = state(group)
+    after, result, handled = both(
+        loop(f"mov.u32 at, ta; add.u32 at, at, 128; @p {text}", 9), image, before, group=group, issuer=issuer, **given
+    )
+    assert result.ok
+    assert len(handled) == 1
+    assert result.stats.services[text.split()[0]] == 9
+    assert not np.array_equal(after, before)
+
+
+@pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random"}, {"check": "all"}, {"check": ("operands",)}])
+def test_the_handler_is_always_called(options: dict[str, Any]) -> None:
+    """Where operations perform later, or something observes them."""
+    _, result, handled = both(loop(f"@p {mma()}", 5), *state(1), **WIDE, **options)
+    assert result.completed
+    assert len(handled) == 5
+
+
+NEVER = {
+    "lanes that are not written": {"text": mma(rest="{m0, m1, m2, m3}, "), "mask": (5, 0, 9, 0) * 2},
+    "A that is shifted": {"text": mma(more=".ashift", a="[at]"), "a": 128},
+    "block-scaled": {
+        "text": "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [da], ad, bd, id, [sa], [sb], e;",
+        "idesc": int(InstructionDescriptor(kind="mxf8f6f4", m=128, n=64, a="e4m3", b="e4m3")),
+        "factors": (300, 308),
+    },
+    "several lanes": {"text": mma().replace("tcgen05", "@e tcgen05").replace("@p ", "")},
+}
+
+
+@pytest.mark.parametrize("case", NEVER)
+def test_what_compiled_code_does_not_repeat(case: str) -> None:
+    given = {**WIDE, **NEVER[case]}
+    text = given.pop("text")
+    guard = "" if text.startswith("@") else "@p "
+    image, before = state(1)
+    if "factors" in given:
+        before[:, 300:316] = 0x7F7F7F7F
+    _, result, handled = both(loop(f"mov.u32 at, ta; add.u32 at, at, 128; {guard}{text}", 3), image, before, **given)
+    assert result.completed
+    assert len(handled) == 3 * (1 if guard else 128)
+
+
+ROW = st.tuples(
+    st.sampled_from([0, 64, 128]),
+    st.sampled_from([BASE, BASE + 32, BASE + 16384]),
+    st.sampled_from([BASE + 16384, BASE + 49152]),
+    st.sampled_from([idesc(), idesc(n=32), idesc(negate_a=True), idesc(d="f16")]),
+    st.integers(0, 1),
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(ROW, min_size=20, max_size=20), group=st.sampled_from([1, 2]), most=st.sampled_from([2, 2048]), seed=st.integers(0, 99)
+)
+def test_any_sequence(rows: list[tuple[int, ...]], group: int, most: int, seed: int) -> None:
+    """Also if the table is full again and again."""
+    image, before = state(group, seed)
+    table = image[:, ROWS:].view(np.uint32).reshape(group, -1, 8)
+    for number, (d, a, b, raw, enable) in enumerate(rows):
+        low = [descriptor(start) & 0xFFFFFFFF for start in (a, b)]
+        fields = idesc_of_pair(raw) if group == 2 else raw
+        table[:, number, :5] = d, *low, fields, enable
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repetitions, "_MOST", most)
+        _, result, handled = both(sequence(20, group, "ad"), image, before, group=group, a=descriptor(BASE))
+    assert result.ok
+    if most > 2:
+        assert 1 <= len(handled) <= len(set(rows))
+
+
+def test_executions_with_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTXLAB_CACHE", "off")
+    for each in (repetitions, _direct_services):
+        monkeypatch.setattr(each, "FACTOR", 0)
+    image, before = state(1)
+    table = image[:, ROWS:].view(np.uint32).reshape(1, -1, 8)
+    for number in range(24):
+        low = [descriptor(BASE + 32 * (number % part)) & 0xFFFFFFFF for part in (2, 3)]
+        table[:, number, :5] = 0, *low, idesc(), number % 4 > 0
+    _, result, handled = both(sequence(24, 1, "ad"), image, before, a=descriptor(BASE))
+    assert result.ok
+    assert len(handled) == 9
+
+
+def idesc_of_pair(raw: int) -> int:
+    """The same instruction descriptor for M = 256."""
+    found = InstructionDescriptor.decode(raw, "f16")
+    return idesc(m=256, n=found.n, d=found.d, negate_a=found.negate_a)
+
+
+def test_operands_that_are_not_legal_after_others() -> None:
+    image, before = state(1)
+    table = image[:, ROWS:].view(np.uint32).reshape(1, -1, 8)
+    low = [WIDE[name] & 0xFFFFFFFF for name in "ab"]
+    table[:, :6, :5] = 0, *low, idesc(), 1
+    for field, value, code in (
+        (3, idesc() | 1 << 6, "D701"),
+        (0, 480, "T607"),
+        (0, 5 << 16, "T611"),
+        (1, descriptor(0x3FF00) & 0xFFFFFFFF, "D704"),
+    ):
+        table[:, 5] = table[:, 4]
+        table[:, 5, field] = value
+        _, result, handled = both(sequence(6, 1, "ad"), image, before, a=WIDE["a"])
+        assert [d.code for d in result.diagnostics] == [code]
+        assert len(handled) == 1
+
+
+DEALLOC = "setp.lt.u32 q, tid, 32; @q tcgen05.dealloc.cta_group::{group}.sync.aligned.b32 ta, 512;"
+ALLOC = "@q tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [slot], {columns};"
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize(("columns", "codes"), [(0, ["T607"]), (32, ["T607"]), (512, [])])
+def test_columns_that_are_freed(group: int, columns: int, codes: list[str]) -> None:
+    """After the third execution; then so many are allocated again, and all are freed at the end."""
+    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    again = (DEALLOC + ALLOC * bool(columns)).format(group=group, columns=columns)
+    body = f"@p {mma(group)}\n{meet}\nsetp.ne.u32 q, i, 2; @q bra ON;\n{again}\nON:\n{meet}"
+    _, result, handled = both(loop(body, 6), *state(group), group=group, **{**WIDE, "idesc": idesc(m=128 * group)})
+    assert [d.code for d in result.diagnostics] == codes
+    assert len(handled) == (1 if codes else 2)
+
+
+def test_a_peer_that_exits() -> None:
+    """The CTA that issues waits at a barrier which the exit of its peer completes."""
+    body = f"""
+        @p {mma(2)}
+        setp.ne.u32 q, i, 2; @q bra ON;
+        @!lead exit;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        ON:
+    """
+    _, result, handled = both(loop(body, 5), *state(2), group=2, **{**WIDE, "idesc": idesc(m=256)})
+    assert [d.code for d in result.diagnostics] == ["T605", "T609"]
+    assert len(handled) == 1
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_thread_that_only_repeats_has_something_to_commit(same: bool) -> None:
+    """Warp 1 executes what warp 0 has executed; warp 2 commits, too."""
+    turns = f"""
+        setp.eq.u32 q, lane, 0;
+        setp.eq.and.u32 p, warp, i, q;
+        @p {mma()}
+        bar.sync 0;
+    """
+    commit = f"""
+        setp.eq.u32 q, lane, 0;
+        setp.eq.and.u32 p, warp, {1 if same else 2}, q;
+        @p tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [bar];
+        setp.ne.u32 p, tid, tid;
+    """
+    text = loop(turns, 2).removesuffix(LAST) + commit + LAST
+    _, result, handled = both(text, *state(1), **WIDE)
+    assert [d.code for d in result.diagnostics] == [] if same else ["T633"]
+    assert len(handled) == 1
+
+
+@pytest.mark.parametrize(
+    ("usages", "codes"),
+    [
+        ([".collector::a::discard", ""], []),
+        ([".collector::a::fill", ""], []),
+        ([".collector::a::fill", ".collector::a::lastuse"], []),
+        ([".collector::a::lastuse", ".collector::a::fill"], ["T631"]),
+        ([".collector::a::fill", "", ".collector::a::use"], ["T631"]),
+    ],
+)
+def test_collector_buffers(usages: list[str], codes: list[str]) -> None:
+    """In a program that asks what they hold the handler is called each time."""
+    body = "\n".join(f"@p {mma(more=usage)}" for usage in usages)
+    _, result, handled = both(loop(body, 4), *state(1), **WIDE)
+    assert [d.code for d in result.diagnostics] == codes
+    used = any(usage.endswith("use") for usage in usages)
+    assert len(handled) == len(usages) * (4 if used else 1)
+
+
+def test_ctas_with_other_allocations() -> None:
+    """Two CTAs of one SM, each with half of the columns: what one of them has executed is not legal in the other one."""
+    text = f"""
+.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 p_a, .param .u32 p_id, .param .u32 p_second, .param .u64 p_flag)
+{{
+.shared .align 1024 .b8 data[65536];
+.shared .align 4 .b32 slot;
+.reg .pred p, e, q;
+.reg .b32 id, tid, da, i, cta, second;
+.reg .b64 ad, flag;
+ld.param.u64 ad, [p_a]; ld.param.u32 id, [p_id]; ld.param.u32 second, [p_second];
+mov.u32 tid, %tid.x; mov.u32 cta, %ctaid.x;
+setp.eq.u32 p, tid, 0; setp.ne.u32 e, tid, tid;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 256;
+ld.param.u64 flag, [p_flag];
+@p red.global.add.u32 [flag], 1;
+MEET:
+ld.volatile.global.u32 i, [flag];
+setp.lt.u32 q, i, 2;
+@q bra MEET;
+bar.sync 0;
+ld.shared.u32 da, [slot];
+mov.u32 i, 0;
+TURN:
+setp.eq.u32 q, i, second;
+@q mov.u32 da, 0;
+@p {MMA.format(group=1, more="", a="ad", id="id", rest="").replace("bd", "ad")}
+add.u32 i, i, 1;
+setp.lt.u32 q, i, 4;
+@q bra TURN;
+bar.sync 0;
+ld.shared.u32 da, [slot];
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 da, 256;
+ret;
+}}
+"""
+    loaded = ptxlab.loads(text).kernel()
+    for second, codes in ((9, []), (2, ["T607"])):
+        for repeats in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                if not repeats:
+                    patch.setattr(Warp, "repeats", False)
+                args = [descriptor(BASE), idesc(), second, np.zeros(1, np.uint32)]
+                result = loaded.launch(grid=2, block=32, args=args, check="none", device=ptxlab.Device(sms=1))
+            assert [d.code for d in result.diagnostics] == codes
+
+
+def test_launches_of_one_kernel() -> None:
+    """A later launch finds the executions of an earlier one; launches in other threads have tables of their own, but the same buffers."""
+    text = loop(f"@p {mma()}", 40)
+    inputs = [state(1, seed) for seed in range(4)]
+    expected = []
+    for number, (image, before) in enumerate(inputs):
+        HANDLED.clear()
+        after, result = launch(text, image, before, check="none", **WIDE)
+        assert result.ok
+        assert len(HANDLED) == 1
+        expected.append(after)
+        assert number == 0 or not np.array_equal(after, expected[0])
+
+    def run(number: int) -> bool:
+        image, before = inputs[number % len(inputs)]
+        after, result = launch(text, image, before, check="none", **WIDE)
+        return result.ok and np.array_equal(after, expected[number % len(inputs)])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(16)))

@@ -156,9 +156,6 @@ class Word(IntEnum):
 
     SERVICES = 62
     """in: address of int64 for each op, the executions of services; 0 if the machine completes all (`ptxlab.engine.direct_services`)"""
-    PHASES = 63
-    """in: address of uint32 for each word of the CTA's shared memory: if an mbarrier object is there, its completed phases and one more"""
-
     EVENT_REPLAY = 64
     """in: address of words, of which the first is the address of ``void replay(context, words)``; 0 if there is none
 

@@ -101,10 +101,21 @@ class Mbarrier(Protocol):
     All counts are signed; a phase completes when pending arrivals and transaction bytes are both zero.
     """
 
-    phase: int
-    expected: int
-    pending: int
-    transactions: int
+    @property
+    def phase(self) -> int:
+        """The phases that have completed."""
+
+    @property
+    def expected(self) -> int:
+        """The arrivals that the next phase expects."""
+
+    @property
+    def pending(self) -> int:
+        """The arrivals that are pending in the current phase."""
+
+    @property
+    def transactions(self) -> int:
+        """The transaction count."""
 
     def arrive(self, count: int = 1) -> int:
         """Perform ``count`` arrivals and return the opaque state of the phase before them."""
@@ -116,6 +127,9 @@ class Mbarrier(Protocol):
 
     def passed(self, state: int) -> bool:
         """Return whether the phase of an opaque state has completed (``try_wait``)."""
+
+    def awaited(self) -> None:
+        """Record that lanes are about to wait for the object."""
 
     def observed(self) -> None:
         """Record that the running warp has observed a completed phase and continues."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.llvm._native_calls import Caller
+from ptxlab.engine.mbarrier_rows import ROW_BYTES, Cell
 from ptxlab.isa.effects import MbarrierWait
 from ptxlab.isa.operands import Const, Op, Reg
 from ptxlab.native.builder import Value
@@ -46,13 +47,14 @@ def _pass_complete_phase(caller: Caller, frame: Value, op: Op, wait: MbarrierWai
     else:
         phase, one_phase = _common(caller.row(frame, operand, 32 if wait.parity else 64), "i32" if wait.parity else "i64", mask)
     offset = base + added - context.word(Word.SHARED_RANK)
-    found = (offset & 7).eq(0) & offset.ult(context.word(Word.SHARED_SIZE) & -8)
+    shared, size = context.pointer(Word.SHARED), context.word(Word.SHARED_SIZE)
+    found = (offset & 7).eq(0) & offset.ult(size)
     for one in (one_address, one_phase):
         found = found if one is None else found & one
     with code.when(found):
         # One more than the completed phases, so the parity of the phase that is not complete.
-        after = context.pointer(Word.PHASES).load("i32", offset >> 3).to("i64")
-        token = context.pointer(Word.SHARED).at(offset).load("i64")
+        after = shared.at(size + offset * (ROW_BYTES // 8)).load("i32", Cell.PHASES).to("i64")
+        token = shared.at(offset).load("i64")
         done = ((after ^ phase) & 1).eq(0) if wait.parity else after.ugt((phase >> 20) + 1)
         with code.when(after.ne(0) & token.eq(MBARRIER_TOKEN) & done):
             result = op.operands[0]

@@ -260,6 +260,7 @@ class _Complete(Wait):
         self.on, self.retry, self.expires = barrier, True, True
         self.operand: int = operand
         self._parity = parity
+        barrier.awaited()
 
     def ready(self) -> bool:
         done: bool = self.on.completed(self.operand) if self._parity else self.on.passed(self.operand)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import WORDS
+from ptxlab.engine.mbarrier_rows import ROW_BYTES, ROW_CELLS, Cell
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CtaMemory", "LaunchMemory"]
 
 _SHARED_ALIGNMENT, _PARAMETER_ALIGNMENT = 1024, 64
+_PHASES = int(Cell.PHASES)
 _POISON = b"\xff"
 """The contents of fresh shared memory: a NaN in every floating-point format."""
 
@@ -71,38 +73,48 @@ class CtaMemory:
     ----------
     shared : uint8[bytes], the shared memory
     tokens : the same as 64-bit words
-    phases : by the place of each mbarrier object `MbarrierState.phase` and one more (`Word.PHASES`)
     cells : the context's words that are the same in all warps of the CTA, as signed numbers
     barriers : int64, the barriers of the CTA (`BarrierCell`)
-    shared_address, phases_address, barriers_address : host addresses
+    shared_address, barriers_address : host addresses
     """
 
     __slots__ = (
-        "_all", "_barriers", "_fresh", "_words", "barriers", "barriers_address", "cells", "phases", "phases_address", "shared",
-        "shared_address", "tokens",
+        "_barriers", "_bytes", "_fresh", "_objects", "_rows", "_words", "barriers", "barriers_address", "cells", "shared", "shared_address",
+        "tokens",
     )  # fmt: skip
 
     def __init__(self, size: int) -> None:
-        whole = aligned_bytes(size + size // 2, _SHARED_ALIGNMENT)
-        self._all, self._fresh = whole.data, _fresh(size)
+        whole = aligned_bytes(size + size // 8 * ROW_BYTES, _SHARED_ALIGNMENT)
         self.shared = whole[:size]
-        self.tokens = self.shared.data.cast("Q")
-        self.phases: NDArray[np.uint32] = whole[size:].view(np.uint32)
+        self._bytes, self._fresh = self.shared.data, _fresh(size)
+        self.tokens = self._bytes.cast("Q")
+        self._rows = whole[size:].data.cast("i")
+        self._objects: set[int] = set()
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
         self._barriers: NDArray[np.int64] = np.zeros(BarrierCell.END, np.int64)
         self.barriers = self._barriers.data
-        self.barriers_address = address_of(self._barriers)
-        self.shared_address, self.phases_address = address_of(self.shared), address_of(self.phases)
+        self.shared_address, self.barriers_address = address_of(self.shared), address_of(self._barriers)
 
     def begin(self, cells: memoryview) -> None:
         """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
-        self._all[:] = self._fresh
+        self._bytes[:] = self._fresh
         self.cells[:] = cells
         self._barriers[: BarrierCell.RESET] = 0
+        for offset in self._objects:
+            self._row(offset)[_PHASES] = 0
+        self._objects.clear()
+
+    def mbarrier_row(self, offset: int) -> memoryview:
+        """The row of an mbarrier object at a window offset (`ptxlab.engine.mbarrier_rows`), until the next CTA begins."""
+        self._objects.add(offset)
+        return self._row(offset)
+
+    def _row(self, offset: int) -> memoryview:
+        first = (offset >> 3) * ROW_CELLS
+        return self._rows[first : first + ROW_CELLS]
 
 
 @lru_cache(maxsize=8)
 def _fresh(size: int) -> bytes:
-    """Fresh shared memory, and phases of which none has begun."""
-    return _POISON * size + bytes(size // 2)
+    return _POISON * size

@@ -75,7 +75,6 @@ def fill_cta_words(launch: Launch, cta: CtaState) -> None:
     words[_AT.SHARED_SIZE] = len(cta.shared)
     words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
     words[_AT.CLUSTER] = address_of(cta.group.table)
-    words[_AT.PHASES] = cta.memory.phases_address
     words[_AT.BARRIERS] = cta.memory.barriers_address
     if launch.uses_tensor_memory:
         words[_AT.TENSOR] = cta.tensor_address

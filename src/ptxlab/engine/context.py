@@ -156,6 +156,9 @@ class Word(IntEnum):
 
     SERVICES = 62
     """in: address of int64 for each op, the executions of services; 0 if the machine completes all (`ptxlab.engine.direct_services`)"""
+    PERMITTED = 63
+    """in: address of int64 for each op: above 0 where compiled code may complete it (`ptxlab.engine.direct_services.direct_arrivals`)"""
+
     EVENT_REPLAY = 64
     """in: address of words, of which the first is the address of ``void replay(context, words)``; 0 if there is none
 
@@ -178,6 +181,9 @@ class Word(IntEnum):
     """in/out: 1 if the warp is among those that can run"""
     AHEAD = 80
     """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
+
+    COMMITTERS = 76
+    """in: the lanes whose tcgen05.commit compiled code may complete, and above them the number of their .cta_group"""
 
 
 WORDS = 96

@@ -37,14 +37,15 @@ class LaunchMemory:
     ----------
     parameters : uint8[bytes]
     counts : int64, one for each instruction: the executions of services
+    permitted : int64, one for each instruction: 1 if compiled code may complete it, -1 if it may after the handler has (`Word.PERMITTED`)
     progress : one int64, `Launch.progress`
     cells : the context's words that are the same in all warps, as signed numbers
-    parameters_address, counts_address, progress_address : host addresses
+    parameters_address, counts_address, permitted_address, progress_address : host addresses
     """
 
     __slots__ = (
-        "_counts", "_parameters", "_progress", "_words", "cells", "counts", "counts_address", "parameters", "parameters_address",
-        "progress", "progress_address",
+        "_counts", "_parameters", "_permitted", "_progress", "_words", "cells", "counts", "counts_address", "parameters",
+        "parameters_address", "permitted", "permitted_address", "progress", "progress_address",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int) -> None:
@@ -52,17 +53,20 @@ class LaunchMemory:
         self._parameters = self.parameters.data
         self._counts: NDArray[np.int64] = np.zeros(max(len(program.ops), 1), np.int64)
         self.counts = self._counts.data[: len(program.ops)]
+        self._permitted: NDArray[np.int64] = np.zeros_like(self._counts)
+        self.permitted = self._permitted.data
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
         self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
         self.progress = self._progress.data
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
-        self.progress_address = address_of(self._progress)
+        self.permitted_address, self.progress_address = address_of(self._permitted), address_of(self._progress)
 
     def begin(self, parameters: bytes) -> None:
         """Let a launch begin: with these parameters, and nothing counted."""
         self._parameters[:] = parameters
         self._counts.fill(0)
+        self._permitted.fill(0)
         self.progress[0] = 0
 
 

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.direct_services import direct_arrivals
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
+from ptxlab.isa.effects import CompletionArrival
 from ptxlab.isa.operands import Op
 from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
@@ -62,10 +64,20 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.ALLOCATION_COUNT] = launch.allocation_count
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[_AT.SERVICES] = launch.scheduler.counted_at
+    words[_AT.PERMITTED] = memory.permitted_address
+    _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
     words[_AT.OBSERVE] = launch.observations.address
+
+
+def _permit_arrivals(launch: Launch) -> None:
+    """Let compiled code complete arrivals if no observer must see them; commits only where all operations perform at once."""
+    observer, arrivals, permitted = launch.observer, launch.facts.of(direct_arrivals), launch.host_memory.permitted
+    if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
+        for op in arrivals:
+            permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
 
 
 def fill_cta_words(launch: Launch, cta: CtaState) -> None:
@@ -225,6 +237,13 @@ class Warp(Registers):
     def retract(self, code: str) -> None:
         """Leave out the finding with a code at this instruction."""
         self.launch.reports.retracted.add((code, self.op.index, 0))
+
+    def trust(self, lane: int, group: int) -> None:
+        """Let compiled code complete the instruction, a commit, from now on, and in a lane all those of the same .cta_group."""
+        permitted, index, words = self.launch.host_memory.permitted, self.op.index, self.words
+        if permitted[index]:
+            permitted[index] = 1
+            words[_AT.COMMITTERS] = group << 32 | words[_AT.COMMITTERS] & ALL_LANES | 1 << lane
 
     def memory(self) -> bytes:
         """A copy of the registers and the local memory."""

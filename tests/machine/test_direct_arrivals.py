@@ -170,8 +170,9 @@ def arrival_steps(choice: Random, own: int, bold: float) -> list[Step]:
         if choice.random() < 0.3:
             size, expects = choice.choice((1, 16)), choice.choice(("arrive and expect", "expect"))
             expects += " anywhere" * (there >> 24 != own)
-            found.append((STEPS.index("complete"), there, size, lanes, 0))
-            step = STEPS.index(expects), there, size, lanes, 0
+            pair = [(STEPS.index("complete"), there, size, lanes, 0), (STEPS.index(expects), there, size, lanes, 0)]
+            first, step = choice.choice((pair, pair[::-1]))
+            found.append(first)
         found.append(step)
     return found[:MOST]
 
@@ -230,6 +231,14 @@ def test_mistakes_after_arrivals(steps: list[Step], code: str, text: str) -> Non
     (found,) = texts
     assert code in found
     assert text in found
+
+
+def test_the_last_arrival_before_the_bytes_completes_nothing() -> None:
+    lists = [[step("arrive and expect", 0, 16), step("test", 0, 0), step("complete", 0, 16), step("test", 0, 0), step("arrive")]]
+    out, texts, *_ = both_ways(arrivals_kernel(), lists, 1, True)
+    assert texts == []
+    assert [state >> 62 for state in out[0][:5]] == [0, 0, 0, 1, 0]
+    assert out[0][4] == 1 << 20 | 1
 
 
 def test_an_arrival_at_a_cta_that_has_exited() -> None:
@@ -350,6 +359,39 @@ def commit_steps(choice: Random, own: int, bold: float) -> list[Step]:
 )
 def test_commits_in_any_order(group: int, seed: int, expected: int, meets: bool, policy: str, check: Any) -> None:
     both_ways(commits_kernel(group), lists_of(commit_steps, seed), expected, meets, policy, check)
+
+
+def test_commits_of_another_cta_group() -> None:
+    """The first cluster uses .cta_group::2 throughout, so compiled code may complete its commits; the second one must not."""
+    commit = "tcgen05.commit.cta_group::{}.mbarrier::arrive::one.shared::cluster.b64 [mb];"
+    body = f"""
+    .reg .b32 ta;
+    setp.eq.u32 p, tid, 0;
+    @p mbarrier.init.shared.b64 [mb], 64;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    setp.ge.u32 q, cta, 2;
+    @q bra ONE;
+    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [mb+8], 32;
+    ld.shared.u32 ta, [mb+8];
+    @p tcgen05.shift.cta_group::2.down [ta];
+    bra COMMITS;
+    ONE:
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [mb+8], 32;
+    ld.shared.u32 ta, [mb+8];
+    @p tcgen05.shift.cta_group::1.down [ta];
+    @p {commit.format(1)}
+    COMMITS:
+    mov.u32 r1, 0;
+    LOOP:
+    @p {commit.format(2)}
+    add.u32 r1, r1, 1; setp.lt.u32 t, r1, 3; @t bra LOOP;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    tcgen05.dealloc.cta_group::2.sync.aligned.b32 ta, 32;
+    """
+    _, result = run(body, 32, 4, shared=MBARRIERS, check="none", cluster=2)
+    (found,) = result.diagnostics
+    assert found.code == "T606"
+    assert result.stats.services[commit.format(2).partition(" ")[0]] == 2 * 3 + 1
 
 
 @pytest.mark.parametrize("group", [1, 2])

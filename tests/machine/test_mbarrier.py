@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptxlab.engine.mbarrier_rows import ROW_BYTES
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
@@ -25,7 +26,7 @@ def machine() -> Any:
 
 
 def mbarrier(launch: Any, offset: int, count: int) -> MbarrierState:
-    return MbarrierState(launch, 0, offset, count, memoryview(bytearray(0x1000)).cast("I"))
+    return MbarrierState(launch, 0, offset, count, memoryview(bytearray(ROW_BYTES)).cast("i"))
 
 
 def test_fresh_barrier_has_completed_the_phase_of_parity_one() -> None:
@@ -73,6 +74,19 @@ def test_arrive_drop_lowers_later_phases() -> None:
     barrier.drop()
     barrier.arrive(2)
     assert (barrier.phase, barrier.pending, barrier.expected) == (1, 2, 2)
+
+
+def test_an_object_that_has_ended_keeps_its_state() -> None:
+    """A copy that was in flight completes on it, and not on the object that was made there later."""
+    row = memoryview(bytearray(ROW_BYTES)).cast("i")
+    old = MbarrierState(machine(), 0, 0x400, 2, row)
+    old.arrive()
+    old.leave()
+    assert row[0] == 0
+    new = MbarrierState(machine(), 0, 0x400, 3, row)
+    old.complete_tx(16)
+    assert (old.phase, old.pending, old.expected, old.transactions) == (0, 1, 2, -16)
+    assert (new.phase, new.pending, new.expected, new.transactions) == (0, 3, 3, 0)
 
 
 def test_misuse() -> None:

@@ -156,8 +156,8 @@ class Word(IntEnum):
 
     SERVICES = 62
     """in: address of int64 for each op, the executions of services; 0 if the machine completes all (`ptxlab.engine.direct_services`)"""
-    PHASES = 63
-    """in: address of uint32 for each word of the CTA's shared memory: if an mbarrier object is there, its completed phases and one more"""
+    PERMITTED = 63
+    """in: address of int64 for each op: above 0 where compiled code may complete it (`ptxlab.engine.direct_services.direct_arrivals`)"""
 
     EVENT_REPLAY = 64
     """in: address of words, of which the first is the address of ``void replay(context, words)``; 0 if there is none
@@ -187,6 +187,9 @@ class Word(IntEnum):
     """in/out: the lanes that have issued operations that a tcgen05.commit tracks"""
     AHEAD = 80
     """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
+
+    COMMITTERS = 76
+    """in: the lanes whose tcgen05.commit compiled code may complete, and above them the number of their .cta_group"""
 
 
 WORDS = 96

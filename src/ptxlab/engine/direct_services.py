@@ -1,23 +1,24 @@
 """Services that compiled code completes itself where their outcome is certain, without a call of the machine's handler.
 
-These are a wait for a phase of an mbarrier that is complete, and groups of copies by cp.async, which perform at once. Elsewhere the handler
-is called: for phases that are not complete, for lanes that name several mbarriers, for errors.
+These are a wait for a phase of an mbarrier that is complete, groups of copies by cp.async, which perform at once, and arrivals that
+continue nobody who waits (`ptxlab.engine.arrivals`). Elsewhere the handler is called: for phases that are not complete, for lanes that name
+several mbarriers, for errors.
 """
 
 from __future__ import annotations
 
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import CommitGroup, Completion, MbarrierWait, WaitGroup
+from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, MbarrierArrive, MbarrierTransactions, MbarrierWait, WaitGroup
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, Unused
 
-__all__ = ["MBARRIER_TOKEN", "direct_services", "is_direct"]
+__all__ = ["MBARRIER_TOKEN", "direct_arrivals", "direct_services", "is_direct", "is_direct_arrival"]
 
 MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """What shared memory holds where there is an mbarrier object."""
 
 
 def is_direct(program: Program, op: Op) -> bool:
-    """Whether compiled code may complete an instruction."""
+    """Whether compiled code may complete an instruction that is no arrival."""
     effects = op.effects
     if op.row.kind != "service" or program.stepped:
         return False
@@ -26,18 +27,57 @@ def is_direct(program: Program, op: Op) -> bool:
     if not isinstance(effects, MbarrierWait) or op.row.flow is not None:
         return False
     complete, address, phase = op.operands[:3]
-    base = address.base if isinstance(address, Addr) else address
     return (
         (isinstance(complete, Unused) or _is_register(program, complete, 1))
-        and (not isinstance(base, Reg) or _is_register(program, base, 32, 64))
+        and _is_address(program, address)
         and (type(phase) is Const or _is_register(program, phase, 32 if effects.parity else 64))
     )
+
+
+def is_direct_arrival(program: Program, op: Op) -> bool:
+    """Whether compiled code may complete an arrival, an expectation or a commit, if the launch permits it (`Word.PERMITTED`).
+
+    Recorded programs are for observers who must see them.
+    """
+    effects, operands = op.effects, op.operands
+    if op.row.kind != "service" or op.row.flow is not None or program.stepped or program.recorded:
+        return False
+    if isinstance(effects, CompletionArrival):
+        address, *ctas = operands
+        return effects.of is Completion.COMMIT and _is_address(program, address) and _are_numbers(program, ctas, 16)
+    if isinstance(effects, MbarrierArrive):
+        state, address, *count = operands
+        takes = not effects.drops and not op.q.get("noComplete")
+        return (
+            takes
+            and (isinstance(state, Unused) or _is_register(program, state, 64))
+            and _is_address(program, address)
+            and _are_numbers(program, count, 32)
+        )
+    if isinstance(effects, MbarrierTransactions):
+        address, *count = operands
+        return not effects.completes and _is_address(program, address) and _are_numbers(program, count, 32)
+    return False
 
 
 def _is_register(program: Program, operand: Resolved, *bits: int) -> bool:
     return isinstance(operand, Reg) and not operand.negated and program.registers[operand.index].bits in bits
 
 
+def _is_address(program: Program, operand: Resolved) -> bool:
+    base = operand.base if isinstance(operand, Addr) else operand
+    return not isinstance(base, Reg) or _is_register(program, base, 32, 64)
+
+
+def _are_numbers(program: Program, operands: list[Resolved], bits: int) -> bool:
+    return all(type(operand) in (Const, Unused) or _is_register(program, operand, bits) for operand in operands)
+
+
 def direct_services(program: Program) -> tuple[Op, ...]:
-    """The instructions of a program that compiled code may complete."""
+    """The instructions of a program that compiled code may complete, without arrivals."""
     return tuple(op for op in program.ops if is_direct(program, op))
+
+
+def direct_arrivals(program: Program) -> tuple[Op, ...]:
+    """The arrivals of a program that compiled code may complete."""
+    return tuple(op for op in program.ops if is_direct_arrival(program, op))

@@ -101,10 +101,21 @@ class Mbarrier(Protocol):
     All counts are signed; a phase completes when pending arrivals and transaction bytes are both zero.
     """
 
-    phase: int
-    expected: int
-    pending: int
-    transactions: int
+    @property
+    def phase(self) -> int:
+        """The phases that have completed."""
+
+    @property
+    def expected(self) -> int:
+        """The arrivals that the next phase expects."""
+
+    @property
+    def pending(self) -> int:
+        """The arrivals that are pending in the current phase."""
+
+    @property
+    def transactions(self) -> int:
+        """The transaction count."""
 
     def arrive(self, count: int = 1) -> int:
         """Perform ``count`` arrivals and return the opaque state of the phase before them."""
@@ -116,6 +127,9 @@ class Mbarrier(Protocol):
 
     def passed(self, state: int) -> bool:
         """Return whether the phase of an opaque state has completed (``try_wait``)."""
+
+    def awaited(self) -> None:
+        """Record that lanes are about to wait for the object."""
 
     def observed(self) -> None:
         """Record that the running warp has observed a completed phase and continues."""
@@ -489,6 +503,12 @@ class WarpContext(Protocol):
 
     def retract(self, code: str) -> None:
         """Leave out the finding with a code at this instruction, made or to come: this execution shows that it is none."""
+
+    def trust(self, lane: int, group: int) -> None:
+        """Let compiled code complete this instruction, a commit, from now on, and in a lane all those of the same .cta_group.
+
+        The lane has issued operations, and the commit has no finding.
+        """
 
     def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
         """End the launch with an error at this instruction."""

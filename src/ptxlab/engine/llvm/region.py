@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from ptxlab.engine.context import Status, Word
-from ptxlab.engine.direct_services import is_direct
+from ptxlab.engine.direct_services import is_direct, is_direct_arrival
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.llvm._direct_services import emit_direct, emit_repetition
+from ptxlab.engine.llvm._direct_services import emit_arrival, emit_direct, emit_repetition
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
@@ -218,6 +218,8 @@ class Region:
         self.note_writes(op, mask)
         if is_direct(self.program, op):
             emit_direct(self.caller, self.frame, op, mask, lambda: self.continue_after(node, op))
+        elif is_direct_arrival(self.program, op):
+            emit_arrival(self.caller, self.frame, op, mask, lambda: self.continue_after(node, op))
         repeated = repeated_registers(self.program, op)
         if repeated is not None:
             emit_repetition(self.caller, self.frame, op, repeated, mask, lambda: self.continue_after(node, op))

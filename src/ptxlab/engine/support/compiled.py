@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
+from ptxlab.engine.arrivals import emit_arrive, emit_commit
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
@@ -110,6 +111,8 @@ _EMIT: dict[str, Emit] = {
     "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), *rest[3:]),
     "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
+    "arrive": lambda module, name, rest: emit_arrive(module, rest[0] == "cluster"),
+    "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""
 

@@ -56,10 +56,14 @@ class MbarrierInval(Effect):
 
 @dataclass(frozen=True, slots=True)
 class MbarrierArrive(Effect):
-    """Arrives on an mbarrier. ``expects``: and announces transaction bytes before."""
+    """Arrives on an mbarrier.
+
+    ``expects``: and announces transaction bytes before. ``drops``: and lowers the arrivals that the following phases expect.
+    """
 
     order: Order
     expects: bool = False
+    drops: bool = False
 
     @property
     def supplies(self) -> Supply:

@@ -173,14 +173,12 @@ def _arrive_once(warp: WarpContext) -> None:
                 barrier.arrive()
 
 
-@service(
-    _ARRIVE,
-    _DROP,
-    only=_ALONE,
-    fidelity="hardware",
-    outputs=1,
-    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope)),
-)
+def _arrival(q: Qualifiers, expects: bool = False, drops: bool = False) -> MbarrierArrive:
+    return MbarrierArrive(order_of(q.sem or "release", q.scope), expects, drops)
+
+
+@service(_ARRIVE, only=_ALONE, fidelity="hardware", outputs=1, effects=_arrival)
+@service(_DROP, only=_ALONE, fidelity="hardware", outputs=1, effects=partial(_arrival, drops=True))
 def arrive(warp: WarpContext) -> None:
     """Arrive, once for each executing lane, or ``count`` times."""
     drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
@@ -199,14 +197,8 @@ def arrive(warp: WarpContext) -> None:
         _write_states(warp, lanes, _arrive(barrier, counts, drop))
 
 
-@service(
-    _ARRIVE_EXPECT,
-    _DROP_EXPECT,
-    only=_ALONE,
-    fidelity="hardware",
-    outputs=1,
-    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope), expects=True),
-)
+@service(_ARRIVE_EXPECT, only=_ALONE, fidelity="hardware", outputs=1, effects=partial(_arrival, expects=True))
+@service(_DROP_EXPECT, only=_ALONE, fidelity="hardware", outputs=1, effects=partial(_arrival, expects=True, drops=True))
 def arrive_expect_tx(warp: WarpContext) -> None:
     """Expect transactions, then arrive."""
     drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
@@ -260,6 +252,7 @@ class _Complete(Wait):
         self.on, self.retry, self.expires = barrier, True, True
         self.operand: int = operand
         self._parity = parity
+        barrier.awaited()
 
     def ready(self) -> bool:
         done: bool = self.on.completed(self.operand) if self._parity else self.on.passed(self.operand)

@@ -270,7 +270,7 @@ def commit(warp: context.WarpContext) -> None:
     It is one mbarrier of any CTA in the cluster. With a multicast, it is the one at the same shared offset in each CTA of the mask, and the
     rank bits of the address are ignored.
     """
-    state, _ = enter(warp)
+    state, group = enter(warp)
     for lane in lanes(warp):
         cta, offset = warp.machine.shared_at(warp, warp.lane_value(warp.op.operands[0], 64, lane))
         ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
@@ -278,6 +278,7 @@ def commit(warp: context.WarpContext) -> None:
         thread = thread_of(warp, lane)
         if warp.issued >> lane & 1:  # a loop before the commit may have had no turn in another CTA
             warp.retract("T633")
+            warp.trust(lane, group)
         else:
             _nothing_to_track(warp)
         tracked = tuple(o for o in state.in_flight if o.thread == thread and not o.done)

@@ -72,8 +72,8 @@ class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
     __slots__ = (
-        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "memory", "named", "phases",
-        "rank", "shared", "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps",
+        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "memory", "named", "rank", "shared",
+        "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +95,7 @@ class CtaState:
         self.sm = sm
         self.memory = memory
         self.shared, self.shared_address = memory.shared, memory.shared_address
-        self.tokens, self.phases = memory.tokens, memory.phases
+        self.tokens = memory.tokens
         self.tensor = tensor
         self.threads = launch.threads
         self.live_threads = launch.threads
@@ -145,7 +145,10 @@ class CtaState:
     def new_mbarrier(self, offset: int, count: int) -> MbarrierState:
         """Initialise the mbarrier object at a window offset (8-byte aligned, inside shared memory)."""
         self.tokens[offset >> 3] = MBARRIER_TOKEN
-        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self.phases.data)
+        old = self.mbarriers.get(offset)
+        if old is not None:
+            old.leave()
+        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self.memory.mbarrier_row(offset))
         self.invalidated.pop(offset, None)
         return made
 
@@ -164,8 +167,9 @@ class CtaState:
         barrier = self.mbarriers.pop(offset)
         if self.launch.observer is not None:
             self.launch.observer.invalidated(barrier)
+        barrier.leave()
         self.invalidated[offset] = op
-        self.tokens[offset >> 3] = self.phases[offset >> 3] = 0
+        self.tokens[offset >> 3] = 0
 
     def describe(self) -> str:
         """Return the CTA's coordinates for reports."""

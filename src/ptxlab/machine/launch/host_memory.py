@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import WORDS
+from ptxlab.engine.mbarrier_rows import ROW_BYTES, ROW_CELLS, Cell
 from ptxlab.engine.repetitions import Repetitions, repeatable
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.machine.memory.global_memory import aligned_bytes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CtaMemory", "LaunchMemory"]
 
 _SHARED_ALIGNMENT, _PARAMETER_ALIGNMENT = 1024, 64
+_PHASES = int(Cell.PHASES)
 _POISON = b"\xff"
 """The contents of fresh shared memory: a NaN in every floating-point format."""
 
@@ -36,15 +38,16 @@ class LaunchMemory:
     ----------
     parameters : uint8[bytes]
     counts : int64, one for each instruction: the executions of services
+    permitted : int64, one for each instruction: 1 if compiled code may complete it, -1 if it may after the handler has (`Word.PERMITTED`)
     progress : one int64, `Launch.progress`
     repetitions : executions that compiled code repeats; None if the program has no such instructions
     cells : the context's words that are the same in all warps, as signed numbers
-    parameters_address, counts_address, progress_address : host addresses
+    parameters_address, counts_address, permitted_address, progress_address : host addresses
     """
 
     __slots__ = (
-        "_counts", "_parameters", "_progress", "_words", "cells", "counts", "counts_address", "parameters", "parameters_address",
-        "progress", "progress_address", "repetitions",
+        "_counts", "_parameters", "_permitted", "_progress", "_words", "cells", "counts", "counts_address", "parameters",
+        "parameters_address", "permitted", "permitted_address", "progress", "progress_address", "repetitions",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int) -> None:
@@ -52,18 +55,21 @@ class LaunchMemory:
         self._parameters = self.parameters.data
         self._counts: NDArray[np.int64] = np.zeros(max(len(program.ops), 1), np.int64)
         self.counts = self._counts.data[: len(program.ops)]
+        self._permitted: NDArray[np.int64] = np.zeros_like(self._counts)
+        self.permitted = self._permitted.data
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
         self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
         self.progress = self._progress.data
         self.repetitions = Repetitions() if repeatable(program) else None
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
-        self.progress_address = address_of(self._progress)
+        self.permitted_address, self.progress_address = address_of(self._permitted), address_of(self._progress)
 
     def begin(self, parameters: bytes) -> None:
         """Let a launch begin: with these parameters, and nothing counted."""
         self._parameters[:] = parameters
         self._counts.fill(0)
+        self._permitted.fill(0)
         self.progress[0] = 0
 
 
@@ -74,43 +80,53 @@ class CtaMemory:
     ----------
     shared : uint8[bytes], the shared memory
     tokens : the same as 64-bit words
-    phases : by the place of each mbarrier object `MbarrierState.phase` and one more (`Word.PHASES`)
     repeated : the number of the CTA's state, and the bases of executions (`Word.REPEATED_IN`)
     cells : the context's words that are the same in all warps of the CTA, as signed numbers
     barriers : int64, the barriers of the CTA (`BarrierCell`)
-    shared_address, phases_address, repeated_address, barriers_address : host addresses
+    shared_address, repeated_address, barriers_address : host addresses
     """
 
     __slots__ = (
-        "_all", "_barriers", "_fresh", "_repeated", "_words", "barriers", "barriers_address", "cells", "phases", "phases_address",
-        "repeated", "repeated_address", "shared", "shared_address", "tokens",
+        "_barriers", "_bytes", "_fresh", "_objects", "_repeated", "_rows", "_words", "barriers", "barriers_address", "cells", "repeated",
+        "repeated_address", "shared", "shared_address", "tokens",
     )  # fmt: skip
 
     def __init__(self, size: int) -> None:
-        whole = aligned_bytes(size + size // 2, _SHARED_ALIGNMENT)
-        self._all, self._fresh = whole.data, _fresh(size)
+        whole = aligned_bytes(size + size // 8 * ROW_BYTES, _SHARED_ALIGNMENT)
         self.shared = whole[:size]
-        self.tokens = self.shared.data.cast("Q")
-        self.phases: NDArray[np.uint32] = whole[size:].view(np.uint32)
+        self._bytes, self._fresh = self.shared.data, _fresh(size)
+        self.tokens = self._bytes.cast("Q")
+        self._rows = whole[size:].data.cast("i")
+        self._objects: set[int] = set()
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
         self._barriers: NDArray[np.int64] = np.zeros(BarrierCell.END, np.int64)
         self.barriers = self._barriers.data
-        self.barriers_address = address_of(self._barriers)
         self._repeated: NDArray[np.int64] = np.zeros(2, np.int64)
         self.repeated = self._repeated.data
-        self.shared_address, self.phases_address = address_of(self.shared), address_of(self.phases)
+        self.shared_address, self.barriers_address = address_of(self.shared), address_of(self._barriers)
         self.repeated_address = address_of(self._repeated)
 
     def begin(self, cells: memoryview) -> None:
         """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
-        self._all[:] = self._fresh
+        self._bytes[:] = self._fresh
         self.repeated[0] = 0
         self.cells[:] = cells
         self._barriers[: BarrierCell.RESET] = 0
+        for offset in self._objects:
+            self._row(offset)[_PHASES] = 0
+        self._objects.clear()
+
+    def mbarrier_row(self, offset: int) -> memoryview:
+        """The row of an mbarrier object at a window offset (`ptxlab.engine.mbarrier_rows`), until the next CTA begins."""
+        self._objects.add(offset)
+        return self._row(offset)
+
+    def _row(self, offset: int) -> memoryview:
+        first = (offset >> 3) * ROW_CELLS
+        return self._rows[first : first + ROW_CELLS]
 
 
 @lru_cache(maxsize=8)
 def _fresh(size: int) -> bytes:
-    """Fresh shared memory, and phases of which none has begun."""
-    return _POISON * size + bytes(size // 2)
+    return _POISON * size

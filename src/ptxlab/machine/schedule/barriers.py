@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
+from ptxlab.engine.mbarrier_rows import Cell
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.context import Misuse, Wait
 
@@ -17,6 +18,9 @@ __all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
 
 _MAX_COUNT = (1 << 20) - 1
 _MACHINE, _BLOCKED = int(BarrierCell.MACHINE), int(BarrierCell.BLOCKED)
+_PHASES, _PENDING, _EXPECTED, _TRANSACTIONS, _AWAITED = (
+    int(c) for c in (Cell.PHASES, Cell.PENDING, Cell.EXPECTED, Cell.TRANSACTIONS, Cell.AWAITED)
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,27 +47,57 @@ class _Barrier:
 class MbarrierState(_Barrier):
     """One mbarrier object; see `ptxlab.isa.Mbarrier`.
 
-    ``phase`` counts the completed phases; the opaque state of an arrival holds the phase and the pending count before it.
+    Its state is a row of numbers (`ptxlab.engine.mbarrier_rows`). The opaque state of an arrival holds the phase and the pending count
+    before it.
     """
 
-    __slots__ = ("_phases", "expected", "offset", "pending", "phase", "rank", "transactions")
+    __slots__ = ("_row", "offset", "rank")
 
-    def __init__(self, launch: Launch, rank: int, offset: int, count: int, phases: memoryview) -> None:
+    def __init__(self, launch: Launch, rank: int, offset: int, count: int, row: memoryview) -> None:
         super().__init__(launch)
         self.rank = rank
         self.offset = offset
-        self.expected = self.pending = count
-        self.phase = 0
-        self._phases = phases
-        phases[offset >> 3] = 1
-        self.transactions = 0
+        self._row = row
+        row[_PHASES] = 1
+        row[_PENDING] = row[_EXPECTED] = count
+        row[_TRANSACTIONS] = row[_AWAITED] = 0
         if launch.observer is not None:
             launch.observer.initialised(self)
 
+    def leave(self) -> None:
+        """The object ends: leave its row, but keep the state for those that still refer to it."""
+        row, self._row = self._row, memoryview(bytearray(self._row)).cast("i")
+        row[_PHASES] = 0
+
+    @property
+    def phase(self) -> int:
+        """The phases that have completed."""
+        phases: int = self._row[_PHASES]
+        return phases - 1
+
+    @property
+    def pending(self) -> int:
+        """The arrivals that are pending in the current phase."""
+        count: int = self._row[_PENDING]
+        return count
+
+    @property
+    def expected(self) -> int:
+        """The arrivals that the next phase expects."""
+        count: int = self._row[_EXPECTED]
+        return count
+
+    @property
+    def transactions(self) -> int:
+        """The transaction count."""
+        count: int = self._row[_TRANSACTIONS]
+        return count
+
     def arrive(self, count: int = 1) -> int:
         """Arrive; returns the opaque state of the phase arrived on."""
-        pending = self.pending
-        state = self.phase << 20 | pending
+        row = self._row
+        pending: int = row[_PENDING]
+        state: int = row[_PHASES] - 1 << 20 | pending
         if count > pending:
             raise Misuse(
                 "B505",
@@ -72,10 +106,10 @@ class MbarrierState(_Barrier):
                 fix="initialise the mbarrier with the number of arrivals that one phase gets, or let those who arrive for the next one "
                 "wait with mbarrier.try_wait until it is complete",
             )
-        self.pending = pending - count
+        row[_PENDING] = pending - count
         self.launch.progress += 1
         self._arrived()
-        if pending == count and not self.transactions:
+        if pending == count and not row[_TRANSACTIONS]:
             self._complete()
         return state
 
@@ -83,16 +117,16 @@ class MbarrierState(_Barrier):
         """Arrive and expect ``count`` fewer arrivals in the following phases."""
         if count > self.expected:
             raise Misuse("B505", f"arrive_drop of {count}, but the mbarrier at shared offset {self.offset:#x} expects {self.expected}")
-        expected, self.expected = self.expected, self.expected - count
+        self._row[_EXPECTED] -= count
         try:
             return self.arrive(count)
         except Misuse:
-            self.expected = expected
+            self._row[_EXPECTED] += count
             raise
 
     def add_pending(self, count: int) -> None:
         """Expect further arrivals in this phase (``cp.async.mbarrier.arrive`` without ``.noinc``)."""
-        self.pending += count
+        self._row[_PENDING] += count
         if self.pending > _MAX_COUNT:
             raise Misuse("B505", f"the pending count of the mbarrier at shared offset {self.offset:#x} exceeds {_MAX_COUNT}")
 
@@ -108,27 +142,33 @@ class MbarrierState(_Barrier):
         self._transact(-count)
 
     def _transact(self, count: int) -> None:
-        self.transactions += count
+        row = self._row
+        transactions = row[_TRANSACTIONS] = row[_TRANSACTIONS] + count
         self.launch.progress += 1
-        if not -_MAX_COUNT <= self.transactions <= _MAX_COUNT:
+        if not -_MAX_COUNT <= transactions <= _MAX_COUNT:
             raise Misuse(
                 "B506",
-                f"the transaction count of the mbarrier at shared offset {self.offset:#x} becomes {self.transactions}, "
+                f"the transaction count of the mbarrier at shared offset {self.offset:#x} becomes {transactions}, "
                 f"outside -(2^20 - 1) to 2^20 - 1",
                 fix="one phase can track at most 1048575 bytes: split the copies over several mbarriers",
             )
-        if not self.transactions and not self.pending:
+        if not transactions and not row[_PENDING]:
             self._complete()
 
     def _complete(self) -> None:
-        self.phase += 1
-        self._phases[self.offset >> 3] += 1
-        self.pending = self.expected
+        row = self._row
+        row[_PHASES] += 1
+        row[_PENDING] = row[_EXPECTED]
         self._completed()
+        row[_AWAITED] = bool(self.waiters)
+
+    def awaited(self) -> None:
+        """Note that lanes are about to wait for the object: the scheduler continues them when a phase completes."""
+        self._row[_AWAITED] = 1
 
     def completed(self, parity: int) -> bool:
         """Return whether the phase of this parity (its lowest bit) has completed."""
-        return (self.phase ^ parity) & 1 == 1
+        return (self._row[_PHASES] ^ parity) & 1 == 0
 
     def passed(self, state: int) -> bool:
         """Return whether the phase of an opaque state has completed."""

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.direct_services import direct_arrivals
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.repetitions import repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
+from ptxlab.isa.effects import CompletionArrival
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
@@ -63,12 +65,22 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.ALLOCATION_COUNT] = launch.allocation_count
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[_AT.SERVICES] = launch.scheduler.counted_at
+    words[_AT.PERMITTED] = memory.permitted_address
+    _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
     repetitions = memory.repetitions if launch.observer is None and launch.policy == "eager" else None
     words[_AT.REPETITIONS] = 0 if repetitions is None else repetitions.address
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
     words[_AT.OBSERVE] = launch.observations.address
+
+
+def _permit_arrivals(launch: Launch) -> None:
+    """Let compiled code complete arrivals if no observer must see them; commits only where all operations perform at once."""
+    observer, arrivals, permitted = launch.observer, launch.facts.of(direct_arrivals), launch.host_memory.permitted
+    if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
+        for op in arrivals:
+            permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
 
 
 def fill_cta_words(launch: Launch, cta: CtaState) -> None:
@@ -78,7 +90,6 @@ def fill_cta_words(launch: Launch, cta: CtaState) -> None:
     words[_AT.SHARED_SIZE] = len(cta.shared)
     words[_AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
     words[_AT.CLUSTER] = address_of(cta.group.table)
-    words[_AT.PHASES] = cta.memory.phases_address
     words[_AT.BARRIERS] = cta.memory.barriers_address
     words[_AT.REPEATED_IN] = cta.memory.repeated_address
     if launch.uses_tensor_memory:
@@ -255,6 +266,13 @@ class Warp(Registers):
     def retract(self, code: str) -> None:
         """Leave out the finding with a code at this instruction."""
         self.launch.reports.retracted.add((code, self.op.index, 0))
+
+    def trust(self, lane: int, group: int) -> None:
+        """Let compiled code complete the instruction, a commit, from now on, and in a lane all those of the same .cta_group."""
+        permitted, index, words = self.launch.host_memory.permitted, self.op.index, self.words
+        if permitted[index]:
+            permitted[index] = 1
+            words[_AT.COMMITTERS] = group << 32 | words[_AT.COMMITTERS] & ALL_LANES | 1 << lane
 
     def memory(self) -> bytes:
         """A copy of the registers and the local memory."""

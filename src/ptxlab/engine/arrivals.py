@@ -1,0 +1,126 @@
+"""Support functions that arrive on mbarrier objects where that is certain to be legal and continues nobody who waits.
+
+They change the rows of the objects (`ptxlab.engine.mbarrier_rows`) as `ptxlab.machine.schedule.barriers.MbarrierState` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.direct_services import MBARRIER_TOKEN
+from ptxlab.engine.mbarrier_rows import ROW_BYTES, Cell
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["emit_arrive", "emit_commit"]
+
+_WINDOW = 1 << 32
+"""Above all addresses in the shared window; generic ones are larger."""
+_MOST = (1 << 20) - 1
+"""Limit of counts and of transaction counts."""
+_LANES = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The numbers of an object, as i64; ``transactions`` with those that are added."""
+
+    place: Value
+    phases: Value
+    pending: Value
+    transactions: Value
+
+    def perform(self, count: Value) -> None:
+        """Arrive, and complete the phase if it is the last arrival."""
+        left = self.pending - count
+        last = left.eq(0) & self.transactions.eq(0)
+        expected = self.place.load("i32", Cell.EXPECTED).to("i64")
+        self.place.store((self.phases + last.to("i64")).to("i32"), Cell.PHASES)
+        self.place.store(last.select(expected, left).to("i32"), Cell.PENDING)
+        self.place.store(self.transactions.to("i32"), Cell.TRANSACTIONS)
+
+
+def _unless(c: Function, condition: Value) -> None:
+    """Return -1 unless the condition holds: the handler is to be called."""
+    with c.when(~condition):
+        c.ret(-1)
+
+
+def _within(context: Value, address: Value) -> tuple[Value, Value]:
+    """The CTA rank and the offset of an address in the shared window, or of a generic one."""
+    address = address - address.uge(_WINDOW).select(address.constant(SHARED_WINDOW), 0)
+    return address >> SHARED_RANK_SHIFT, address & (1 << SHARED_RANK_SHIFT) - 1
+
+
+def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> _Row:
+    """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody."""
+    _unless(c, rank.ult(context.word(Word.CLUSTER_SIZE)))
+    entry = context.pointer(Word.CLUSTER).at(rank << 4)
+    shared, size = entry.pointer(0), entry.word(1)
+    _unless(c, (offset & 7).eq(0) & offset.ult(size))
+    place = shared.at(size + offset * (ROW_BYTES // 8))
+    phases, pending, awaited = (place.load("i32", cell).to("i64") for cell in (Cell.PHASES, Cell.PENDING, Cell.AWAITED))
+    transactions = place.load("i32", Cell.TRANSACTIONS).sext("i64") + added
+    _unless(c, shared.at(offset).word(0).eq(MBARRIER_TOKEN) & phases.ne(0))
+    _unless(c, pending.ne(0) & count.ule(pending) & transactions.le(_MOST))
+    _unless(c, pending.ne(count) | transactions.ne(0) | awaited.eq(0))
+    return _Row(place, phases, pending, transactions)
+
+
+def _progress(context: Value, steps: Value) -> None:
+    counter = context.pointer(Word.PROGRESS)
+    counter.set_word(0, counter.word(0) + steps)
+
+
+def emit_arrive(module: Module, anywhere: bool) -> None:
+    """``i64 arrive_*(context, address, lanes, count, bytes, steps)``: for each lane expect ``bytes``, then arrive ``count`` times.
+
+    ``steps`` is the progress that this is. Returns the opaque state before the arrivals; -1, and nothing is done, where the handler must be
+    called. ``anywhere``: the object may belong to another CTA of the cluster.
+    """
+    name = f"arrive_{'cluster' if anywhere else 'cta'}"
+    c, (context, address, lanes, count, size, steps) = module.define(
+        f"i64 {name}(ptr context, i64 address, i64 lanes, i64 count, i64 bytes, i64 steps)"
+    )
+    rank, offset = _within(context, address)
+    if not anywhere:
+        _unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    _unless(c, count.ule(_MOST) & size.ule(_MOST))
+    count = count * lanes
+    row = _find(c, context, rank, offset, count, size * lanes)
+    state = (row.phases - 1 << 20) | row.pending
+    row.perform(count)
+    _progress(context, steps)
+    c.ret(state)
+
+
+def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
+    """``i64 commit_*(context, mask, address, ctas)``: tcgen05.commit of the lanes of a mask, when all operations are complete.
+
+    ``ctas`` is the CTA mask of a multicast. Returns 0; -1, and nothing is done, where the handler must be called.
+    """
+    name = f"commit_{'pair' if pair else 'cta'}_{'multicast' if multicast else 'one'}"
+    c, (context, mask, address, ctas) = module.define(f"i64 {name}(ptr context, i32 mask, i64 address, i64 ctas)")
+    wide, committers = mask.to("i64"), context.word(Word.COMMITTERS)
+    _unless(c, (wide & (wide - 1)).eq(0) & (committers & wide).ne(0) & (committers >> 32).eq(2 if pair else 1))
+    if pair:
+        peer = (context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT) ^ 1
+        _unless(c, context.pointer(Word.CLUSTER).at(peer << 4).word(1).ne(0))
+    rank, offset = _within(context, address)
+    one, nothing = c.const("i64", 1), c.const("i64", 0)
+    if not multicast:
+        _find(c, context, rank, offset, one, nothing).perform(one)
+        _progress(context, c.const("i64", 2))
+        c.ret(0)
+        return
+    table, size = context.pointer(Word.CLUSTER), context.word(Word.CLUSTER_SIZE)
+    _unless(c, rank.ult(size))
+    _unless(c, table.at(rank << 4).word(1).ne(0) & ctas.ne(0) & (ctas >> size).eq(0))
+    act: Callable[[_Row], None]
+    for act in (lambda row: None, lambda row: row.perform(one)):
+        with c.each_bit(ctas) as each:
+            act(_find(c, context, each, offset, one, nothing))
+    _progress(context, ctas.intrinsic("ctpop") + 1)
+    c.ret(0)

@@ -1,0 +1,29 @@
+"""The state of mbarrier objects in memory: a row of numbers for each, which the machine and compiled code read and write.
+
+The rows of a CTA stand behind its shared memory, one for each word of it: so all CTAs of a cluster find those of each other.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, unique
+
+__all__ = ["ROW_BYTES", "ROW_CELLS", "Cell"]
+
+ROW_CELLS = 8
+ROW_BYTES = 4 * ROW_CELLS
+
+
+@unique
+class Cell(IntEnum):
+    """Index of a 32-bit number of a row."""
+
+    PHASES = 0
+    """the completed phases and one more; 0 where there is no object"""
+    PENDING = 1
+    """the arrivals that are pending in the current phase"""
+    EXPECTED = 2
+    """the arrivals that a phase expects"""
+    TRANSACTIONS = 3
+    """the transaction count"""
+    AWAITED = 4
+    """whether lanes may wait for the object, which the scheduler must continue when a phase completes"""

@@ -43,12 +43,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from functools import cache, lru_cache
 from threading import RLock
 from typing import Any, Literal, TypeAlias
 
+from ptxlab._records import dataclass
 from ptxlab.isa.effects import Effects
 from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms, is_there, operand, parse_slots
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector

@@ -6,6 +6,7 @@ Values stay in LLVM registers; rows of the frame are read when first needed and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from ptxlab.engine.context import Word
@@ -317,7 +318,7 @@ class Segment:
 
     def limit_depth(self, op: Op) -> None:
         """Hide from LLVM how the results of an op were computed if that took many operations."""
-        depth = 1 + max((self.depths.get(register, 0) for register in self.program.reads[op.index]), default=0)
+        depth = 1 + max(map(self.depths.get, self.program.reads[op.index], repeat(0)), default=0)
         for register in self.program.writes[op.index]:
             value = self.values.get(register)
             self.depths[register] = 0

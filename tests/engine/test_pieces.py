@@ -77,14 +77,15 @@ def test_a_value_without_a_row_is_not_cut_off() -> None:
     assert [lanes for *_, lanes in _pieces.pieces(program, run, set(), 16)] == [32, 16]
 
 
+@pytest.mark.parametrize("limit", ["_BLOCK", "_DEEP"])
 @pytest.mark.parametrize("seed", range(4))
-def test_random_runs_in_short_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values that pass from one basic block of a run to the next are those of the interpreter, also where a block ends after each op."""
-    monkeypatch.setattr(segment, "_BLOCK", 1)
+def test_random_runs_with_limits(seed: int, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are those of the interpreter also where a basic block ends after each op, and where LLVM can follow no operation."""
+    monkeypatch.setattr(segment, limit, 1)
     results = []
     for backend in ("llvm", "numpy"):
         # Another constant than elsewhere, so that no cached code is taken.
-        program = program_of(f"mov.b32 %r70, 77; {Straight(seed).text()}", params=".param .u64 out")
+        program = program_of(f"mov.b32 %r70, {77 + len(limit)}; {Straight(seed).text()}", params=".param .u64 out")
         bench = Bench(program, backend=backend, arrays=[np.zeros(512, np.uint32)], lanes=0x0F0F1234)
         bench.set_param("out", bench.addresses[0])
         assert bench.run() == Status.EXIT
@@ -102,3 +103,23 @@ def test_a_long_run_has_no_long_block() -> None:
     blocks = [len(block.splitlines()) for block in re.split(r"^\w+:$", text, flags=re.MULTILINE)]
     assert sum(blocks) > 2000
     assert max(blocks) < segment._BLOCK + 30
+
+
+def test_llvm_cannot_follow_long_computations() -> None:
+    """LLVM looks for known bits through all operands of the instructions before a sum, in time that doubles with each."""
+    program = program_of(
+        "mov.u32 %r1, %tid.x; mov.u32 %r3, %r1;"
+        + "add.s32 %r2, %r1, %r3; xor.b32 %r3, %r2, %r1; mad.lo.s32 %r1, %r2, %r3, %r1;" * 9
+        + "ret;"
+    )
+    nodes = Nodes(program)
+    text, _ = emit_region(program, nodes, list(range(len(nodes.nodes))), 8)
+    depths: dict[str, int] = {}
+    for line in text.splitlines():
+        named = re.match(r"\s+(%\w+) = (\w+) (.*)", line)
+        if named:
+            result, operation, operands = named.groups()
+            sources = (depths.get(name, 0) for name in re.findall(r"%\w+", operands))
+            depths[result] = 0 if operation in ("call", "load", "phi") else max(sources, default=0) + (operation in ("add", "xor", "mul"))
+    assert text.count("= mul <8 x i32>") >= 9
+    assert max(depths.values()) <= 8

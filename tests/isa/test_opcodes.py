@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,23 @@ def test_rows_are_made_once_and_when_they_are_asked_for() -> None:
     finally:
         del CATALOGUE["seldom"]
     assert "seldom" not in CATALOGUE
+
+
+FAMILIES = """
+import sys
+from ptxlab.isa import CATALOGUE, load_all, load_families
+from ptxlab.isa.catalogue import match
+load_families()
+for name in ("mma", "wgmma"):
+    assert name in CATALOGUE and f"ptxlab.isa.{name}" not in sys.modules
+names, count = set(CATALOGUE), len(CATALOGUE)
+assert match("tcgen05.fence::before_thread_sync") and "ptxlab.isa.wgmma" not in sys.modules
+assert match("wgmma.fence.sync.aligned") and "ptxlab.isa.wgmma" in sys.modules and "ptxlab.isa.mma" not in sys.modules
+load_all()
+assert "ptxlab.isa.mma" in sys.modules and CATALOGUE["mma"]
+assert set(CATALOGUE) == names and len(CATALOGUE) == count
+"""
+
+
+def test_families_of_products_of_registers_are_loaded_when_a_program_has_one() -> None:
+    subprocess.run([sys.executable, "-c", FAMILIES], check=True)

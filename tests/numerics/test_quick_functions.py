@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ptxlab import native
+from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
 from ptxlab.numerics import AccumulatorRef, MmaKernel, OperandGather, _mma_program
 from ptxlab.numerics.ir import kernels
+from ptxlab.numerics.ir.prepare import prepare_ir
 
 CASES = [
     ("f16", ("f32", "f16", "f16"), 16, np.uint16),
@@ -20,6 +23,14 @@ CASES = [
     ("f8f6f4", ("f32", "e4m3", "e5m2"), 32, np.uint8),
     ("i8", ("s32", "s8", "u8"), 32, np.uint8),
 ]
+
+
+@pytest.mark.parametrize("name", ["f16", "tf32", "e4m3"])
+def test_a_step_of_a_transposition_has_a_block_of_its_own(name: str) -> None:
+    """LLVM takes twice as long for shuffles of shuffles in one block."""
+    blocks = re.split(r"^\w+:$", prepare_ir(FORMATS[name], wide=False), flags=re.MULTILINE)
+    assert sum(block.count("shufflevector") == 16 for block in blocks) == 4
+    assert max(block.count("shufflevector") for block in blocks) == 16
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ table that allows something else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors._bitfields import BitField, BitFormat, Descriptor, DescriptorError, Finding
 from ptxlab.tables import (
     BLOCK_SCALED_KINDS,

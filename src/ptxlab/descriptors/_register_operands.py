@@ -5,9 +5,9 @@ Sections "Tensor Memory Addressing" and "Zero-Column Mask Descriptor".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat, Finding
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_LANES
 

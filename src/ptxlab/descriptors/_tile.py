@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors._bitfields import DescriptorError, Finding, escaped, html_of
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import (

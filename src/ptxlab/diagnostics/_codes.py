@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from ptxlab._records import dataclass
 
 __all__ = ["CODES", "READING_ORDER", "CodeInfo", "Severity"]
 

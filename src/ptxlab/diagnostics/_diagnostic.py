@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Self
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics._codes import CODES, Severity
 
 __all__ = ["Diagnostic", "Place", "Severity", "diagnose"]

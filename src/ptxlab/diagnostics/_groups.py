@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics._codes import READING_ORDER
 from ptxlab.diagnostics._diagnostic import Diagnostic
 

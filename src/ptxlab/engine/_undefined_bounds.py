@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
+
+from ptxlab._records import dataclass
 
 __all__ = ["INTEGER", "Range", "Shadowed", "UndefinedBounds", "Value", "Vocabulary"]
 

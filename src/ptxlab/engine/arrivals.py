@@ -6,8 +6,8 @@ They change the rows of the objects (`ptxlab.engine.mbarrier_rows`) as `ptxlab.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import ROW_BYTES, Cell

@@ -5,7 +5,8 @@ versions and targets), `effects` (order, synchronisation, asynchronous operation
 For the engine: `catalogue.match`, `operands` (instructions after lowering), `native_ops`. For the machine: `context` (what a service sees),
 `address_space`, `effects`. For the linter and for help: `form.FORMS`, `catalogue.forms_of`, `help_text`.
 
-Each family is a subpackage, which `load_all` imports; what its own ``__init__`` names is for the machine and the checks.
+Each family is a subpackage, which `load_all` imports, and `load_families` as far as a program needs it; what its own ``__init__`` names is
+for the machine and the checks.
 """
 
 from __future__ import annotations
@@ -16,11 +17,30 @@ from ptxlab.isa._unsupported import is_known, refusal
 from ptxlab.isa.catalogue import CATALOGUE
 from ptxlab.native.collection import collection_paused
 
-__all__ = ["CATALOGUE", "is_known", "load_all", "refusal"]
+__all__ = ["CATALOGUE", "is_known", "load_all", "load_families", "refusal"]
 
 
 @cache
 def load_all() -> None:
     """Enter all instruction families into `CATALOGUE` and `isa.form.FORMS`."""
+    load_families()
     with collection_paused():
-        from ptxlab.isa import bulk, control, memory, mma, scalar, sync, tcgen05, warp, wgmma  # noqa: F401
+        _load_mma()
+        _load_wgmma()
+
+
+@cache
+def load_families() -> None:
+    """Enter the instruction families into `CATALOGUE`; those of matrix products of registers are loaded when it is asked for one."""
+    with collection_paused():
+        from ptxlab.isa import bulk, control, memory, scalar, sync, tcgen05, warp  # noqa: F401
+    CATALOGUE.declare_family("mma", _load_mma)
+    CATALOGUE.declare_family("wgmma", _load_wgmma)
+
+
+def _load_mma() -> None:
+    from ptxlab.isa import mma  # noqa: F401
+
+
+def _load_wgmma() -> None:
+    from ptxlab.isa import wgmma  # noqa: F401

@@ -6,6 +6,7 @@ The forms of a family in `isa.form.FORMS` are known without a pattern here.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from ptxlab.isa.catalogue import CATALOGUE
 from ptxlab.isa.form import find_forms, form
@@ -33,7 +34,12 @@ _NOT_EXECUTED = (
     # other
     r"(tex|tld4|txq|suld|sust|sured|suq|istypep)\..*",
 )
-_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in _NOT_EXECUTED))
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Any of them; no program that executes asks for it."""
+    return re.compile("|".join(f"(?:{pattern})" for pattern in _NOT_EXECUTED))
 
 
 def is_known(opcode: str) -> bool:
@@ -42,7 +48,7 @@ def is_known(opcode: str) -> bool:
     >>> is_known("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"), is_known("madd.f32")
     (True, False)
     """
-    return _PATTERN.fullmatch(opcode) is not None or any(form.takes(opcode) for form in find_forms(opcode))
+    return _pattern().fullmatch(opcode) is not None or any(form.takes(opcode) for form in find_forms(opcode))
 
 
 def refusal(opcode: str) -> tuple[str, str, str]:

@@ -43,12 +43,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from functools import cache, lru_cache
 from threading import RLock
 from typing import Any, Literal, TypeAlias
 
+from ptxlab._records import dataclass
 from ptxlab.isa.effects import Effects
 from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms, is_there, operand, parse_slots
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
@@ -204,6 +205,7 @@ class Catalogue(Mapping[str, list[Row]]):
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
         self._declared: dict[str, list[Iterator[Row]]] = {}
+        self._families: dict[str, Callable[[], object]] = {}
         self._making = RLock()
 
     def declare(self, base: str, rows: Iterator[Row]) -> None:
@@ -211,7 +213,17 @@ class Catalogue(Mapping[str, list[Row]]):
         self._rows.setdefault(base, [])
         self._declared.setdefault(base, []).append(rows)
 
+    def declare_family(self, base: str, load: Callable[[], object]) -> None:
+        """Call ``load``, which declares the rows of a first word, when they are first asked for."""
+        if base not in self._rows:
+            self._families[base] = load
+
     def __getitem__(self, base: str) -> list[Row]:
+        if base in self._families:
+            with self._making:
+                if base in self._families:
+                    self._families[base]()
+                    self._families.pop(base, None)
         if base in self._declared:
             with self._making:
                 for rows in self._declared.get(base, ()):
@@ -224,13 +236,13 @@ class Catalogue(Mapping[str, list[Row]]):
         del self._rows[base]
 
     def __contains__(self, base: object) -> bool:
-        return base in self._rows
+        return base in self._rows or base in self._families
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter({**self._rows, **self._families})
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len({**self._rows, **self._families})
 
 
 CATALOGUE = Catalogue()

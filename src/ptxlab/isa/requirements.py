@@ -14,9 +14,10 @@ modifier; a flag has its spelling for value (``{"sat": "sat"}``), an optional op
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ptxlab._records import dataclass
 from ptxlab.isa.targets import TARGETS, parse_targets
 
 __all__ = ["Condition", "Needs", "Values", "conditions", "holds", "needs"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from ptxlab._records import dataclass
 from ptxlab.native._llvm import llvm
 
 __all__ = ["Host", "host"]

@@ -13,6 +13,9 @@ from ptxlab.native._values import SLOT_ALIGN, Constant, Operand, Value, Variable
 
 __all__ = ["Constant", "Function", "Module", "Operand", "Otherwise", "Value", "Variable", "element_of", "lanes_of", "vector"]
 
+_FLOATS = {"i32": "float", "i64": "double"}
+"""Floats of the size of integers."""
+
 
 class Module:
     """Functions, constants and declarations that are compiled together.
@@ -154,7 +157,12 @@ class Function:
         return Value(self, "ptr", self.module.array(type, values))
 
     def opaque(self, value: Value) -> Value:
-        """The same value, of which LLVM knows nothing: what stands in memory at an address is loaded from there, and not made anew."""
+        """The same value, of which LLVM knows nothing: what stands in memory at an address is loaded from there, and not made anew.
+
+        The value is a scalar, or a vector of i32 or i64.
+        """
+        if value.type[0] == "<":
+            return value.bits(_FLOATS[element_of(value.type)]).intrinsic("arithmetic.fence").cast(value.type)
         return self.emit(f'call {value.type} asm "", "=r,0"({value})', value.type)
 
     def call(self, target: str | Value, type: str, *arguments: Value) -> Value:

@@ -8,9 +8,10 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Any, Generic, TypeVar
+
+from ptxlab._records import dataclass
 
 __all__ = ["Task", "spare_threads", "start"]
 

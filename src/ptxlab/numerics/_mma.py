@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.formats import FORMATS, NUMPY_TYPES, bits_of
 from ptxlab.numerics._prepared import BLOCK, check_options, prepare_checked, run_step
 from ptxlab.numerics._sparse import check_codes, chunk_of

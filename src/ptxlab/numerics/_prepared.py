@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
 from ptxlab.numerics._sparse import check_codes, chunk_of, expand

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Literal
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["ARCHITECTURES", "STEPS", "NumericsError", "Output", "Step", "find_step", "is_wide", "steps_of"]

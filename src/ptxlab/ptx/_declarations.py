@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from ptxlab._records import dataclass
 from ptxlab.ptx._cursor import MAX_DEPTH, Cursor
 from ptxlab.ptx._expressions import constant, integer, number
 from ptxlab.ptx._operands import Irregular, OperandTable, address_offset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.ptx import elf, fat_binary
 from ptxlab.ptx._cursor import PtxSyntaxError

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ptxlab._records import dataclass
 
 __all__ = ["Scope"]
 

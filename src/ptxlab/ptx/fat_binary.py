@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
+
+from ptxlab._records import dataclass
 
 __all__ = ["ELF", "MAGIC", "PTX", "Entry", "MissingPackage", "decompress", "entries", "size_of"]
 

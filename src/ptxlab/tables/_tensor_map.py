@@ -7,7 +7,8 @@ Swizzling modes are in `ptxlab.tables.TENSOR_MAP_SWIZZLES`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ptxlab._records import dataclass
 
 __all__ = [
     "ELEMENT_TYPES",

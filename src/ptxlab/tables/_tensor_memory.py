@@ -7,7 +7,8 @@ a size that depends on the instruction is a symbol as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ptxlab._records import dataclass
 
 __all__ = [
     "COPY_LAYOUTS",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.check.operands._image import GROUP, Image, image_of
 from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand

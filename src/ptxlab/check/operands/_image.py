@@ -8,13 +8,13 @@ Each swizzling mode and each pair of strides gives another image of one tile: a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
 
 __all__ = ["GROUP", "SHIFT", "Image", "Mismatch", "RelativePlaces", "image_of", "located", "relative_places"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles

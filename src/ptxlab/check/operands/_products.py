@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands._images import Images
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.words.repeated import LastTaken

@@ -8,8 +8,8 @@ often than there are k.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
+from ptxlab._records import dataclass
 from ptxlab.isa.tiles import MatrixOperand
 
 __all__ = ["ColumnSteps", "Repetitions"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct

@@ -7,13 +7,14 @@ orders repeat some and leave out others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands.elements.slots import expanded_addresses
 from ptxlab.check.operands.words.images import words_in_chunks

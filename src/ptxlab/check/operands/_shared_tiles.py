@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES

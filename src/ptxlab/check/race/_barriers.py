@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses

@@ -6,12 +6,13 @@ The clocks of the CTA's warps when the last of them exits decide, not whether an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row, kind_of
 from ptxlab.check.race.clocks.barrier_clock import BarrierClock
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, joined

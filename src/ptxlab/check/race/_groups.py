@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, joined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row, kind_of, rule
 from ptxlab.check.race._barriers import PendingCompletion
 from ptxlab.check.race._groups import WgmmaGroups

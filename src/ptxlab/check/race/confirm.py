@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ptxlab._records import dataclass
 from ptxlab.check.race.report.values import WritePair, values_text
 from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse, is_unwritten, keep, report_unwritten, roots
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver

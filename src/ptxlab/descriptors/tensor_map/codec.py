@@ -7,7 +7,6 @@ tensormap.replace changed on an H200; where sm_100 has more, it is what CuTe DSL
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors._bitfields import BitField, BitFormat, DescriptorError, TensorMapError
 from ptxlab.tables import ELEMENT_TYPES, INTERLEAVES, OOB_FILLS, REPLACE_ELEMENT_TYPES, TENSOR_MAP_SWIZZLES, ElementType, SwizzleMode
 

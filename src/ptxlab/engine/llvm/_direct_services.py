@@ -7,8 +7,8 @@ Where their outcome is certain (`ptxlab.engine.direct_services`), and where the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.llvm._native_calls import Caller

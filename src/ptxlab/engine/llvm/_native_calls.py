@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.llvm.vocabulary import WIDE

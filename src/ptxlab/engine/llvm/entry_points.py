@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ptxlab._records import dataclass
 from ptxlab.engine.lowering.register_use import is_inline
 from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Control

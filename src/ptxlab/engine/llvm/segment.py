@@ -6,6 +6,7 @@ Values stay in LLVM registers; rows of the frame are read when first needed and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from ptxlab.engine.context import Word
@@ -21,13 +22,19 @@ from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
-from ptxlab.native.builder import Function, Value
+from ptxlab.native.builder import Constant, Function, Value
 
 __all__ = ["Segment", "element_type", "symbol_address"]
 
 _BLOCK = 200
 """After so many LLVM instructions a basic block ends: the selection of instructions takes longer for each of a long block. In short
 blocks many values pass from one to the next, in memory.
+"""
+_DEEP = 4
+"""LLVM is not told how a value was computed that took so many operations.
+
+For each sum it looks for bits of the operands that are known, through six instructions with all of their operands. In long scalar code
+that was half of its time.
 """
 
 
@@ -51,6 +58,7 @@ class Segment:
         self.index = index
         self.x = LlvmVocabulary(code, width)
         self.floats = self.x.vectors["f32"], self.x.vectors["f64"]
+        self.integers = self.x.vectors["i32"], self.x.vectors["i64"]
         self.bases: dict[int, Value] = {}
         self.places: dict[int, Value] = {}
         """Offsets of rows that compiled code chooses: of these registers the program says that of one of several."""
@@ -64,6 +72,8 @@ class Segment:
         self.dirty_shadows: dict[int, None] = {}
         self.ranges = RegisterRanges(code, program, width, self.load)
         self.symbols: dict[tuple[Resolved, int], Value] = {}
+        self.depths: dict[int, int] = {}
+        """Through how many operations LLVM can follow the value of a register; those that are not here have been loaded."""
         self._mask: Value | None = None
 
     # ------------------------------------------------------------------------------------------------------------ rows
@@ -304,6 +314,19 @@ class Segment:
         for operand, spec, value in zip(op.operands[:outputs], specs, (result,) if outputs == 1 else result, strict=False):
             for target, type, part in self.targets(operand, spec, value):
                 self.write(target, type, part, guard)
+        self.limit_depth(op)
+
+    def limit_depth(self, op: Op) -> None:
+        """Hide from LLVM how the results of an op were computed if that took many operations."""
+        depth = 1 + max(map(self.depths.get, self.program.reads[op.index], repeat(0)), default=0)
+        for register in self.program.writes[op.index]:
+            value = self.values.get(register)
+            self.depths[register] = 0
+            if isinstance(value, Value) and not isinstance(value, Constant) and value.type in self.integers:
+                if depth < _DEEP:
+                    self.depths[register] = depth
+                else:
+                    self.values[register] = self.code.opaque(value)
 
     def note(self, op: Op, guard: Value | None) -> None:
         """Note from where what an op moves to registers comes."""

@@ -8,9 +8,9 @@ joins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from ptxlab._records import dataclass
 from ptxlab.engine.program import BasicBlock
 from ptxlab.isa.operands import Op
 

@@ -18,7 +18,7 @@ from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS
 from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
 from ptxlab.engine.program import Program
-from ptxlab.isa import load_all, refusal
+from ptxlab.isa import load_families, refusal
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.catalogue import Control, Qualifiers, Row
 from ptxlab.isa.control import inserted
@@ -56,7 +56,7 @@ def lower(module: ast.Module, function: ast.Function, *, contract: bool = False)
 
 def resolve(module: ast.Module, function: ast.Function) -> Lowering:
     """The first half of `lower`, which raises what it raises; `Lowering.program` is the second one."""
-    load_all()
+    load_families()
     with collection_paused():
         lowering = Lowering(module, function)
         lowering.resolve()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from ptxlab._records import dataclass
 from ptxlab.engine.lowering.special_registers import special_type
 from ptxlab.engine.program import Register
 from ptxlab.isa.kinds import TYPE_BITS

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import TENSOR_MAP_BYTES
 from ptxlab.isa import context
 from ptxlab.isa.address_space import PARAM_WINDOW, SHARED_WINDOW

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, TensorMapFields, decode_tensor_map, replace_field
 from ptxlab.isa import context
 from ptxlab.isa.bulk._tiled import Box, Columns, Pixels, Region

@@ -6,13 +6,14 @@ Chunks of 16 bytes (8 bytes in the mode that flips 8-byte halves) are moved betw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa.bulk._reduce import Combine, put, whole_elements
 from ptxlab.layout import swizzle_addresses
 from ptxlab.tables import TENSOR_MAP_SWIZZLES

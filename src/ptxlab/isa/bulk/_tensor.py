@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import (
     Target,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
+from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa._undefined_products import product_of
 from ptxlab.isa.catalogue import Fidelity, Flow, service

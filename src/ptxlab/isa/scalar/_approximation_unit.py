@@ -9,8 +9,7 @@ exact one truncated, which the processor computes, or the next number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptxlab._records import dataclass
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.scalar.approximation_tables import Rows
 from ptxlab.isa.scalar.float_helpers import NAN32

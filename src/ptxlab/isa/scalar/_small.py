@@ -7,9 +7,9 @@ add, sub, mul and fma are exact, then rounded once: section "Alternate Floating 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
+from ptxlab._records import dataclass
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from ptxlab._records import dataclass
 
 __all__ = ["NAMES", "SHARED", "TWO_VECTORS", "SharedFunction", "shared", "two_vectors"]
 

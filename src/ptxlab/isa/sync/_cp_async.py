@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ptxlab._records import dataclass
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import AsyncOperation, Wait, WarpContext
 from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitGroup

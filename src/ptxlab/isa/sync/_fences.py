@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptxlab._records import dataclass
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.context import Cta, Misuse, Supplied, Wait, WarpContext
 from ptxlab.isa.effects import (

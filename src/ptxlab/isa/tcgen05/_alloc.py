@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Alloc, AllocPermitRelease, Dealloc, Supply

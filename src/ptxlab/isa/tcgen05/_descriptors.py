@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask, check_mma
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import Qualifiers, service

@@ -6,13 +6,14 @@ A plan depends only on descriptors and addresses. One plan is used for all execu
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
+from ptxlab._records import dataclass
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.formats import decode
 from ptxlab.isa import context

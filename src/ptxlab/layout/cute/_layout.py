@@ -6,7 +6,6 @@ CuTe writes ``((8,m),(T,2k)):((1T,SBO),(1,LBO))``, and ``Swizzle<3,4,3> o ...``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any, NoReturn
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.layout.cute._tuples import LayoutError, Symbol, as_tuple, flatten, integers, prefix_product, product, substitute, transform
 
 __all__ = ["ComposedLayout", "Layout", "Swizzle", "make_layout", "parse_layout"]
@@ -42,7 +42,7 @@ def _mode_offsets(shape: object, stride: object) -> Offsets:
     return found
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """A CuTe layout: a nested shape and its strides; coordinates in, offsets out.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["LayoutError", "Symbol", "as_tuple", "flatten", "integers", "prefix_product", "product", "substitute", "transform"]

@@ -6,12 +6,12 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import diagnose
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.machine._device import Buffer, Device

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
 

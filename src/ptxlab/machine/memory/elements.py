@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ptxlab._records import dataclass
 
 __all__ = ["ArrayPlace", "elements_text"]
 

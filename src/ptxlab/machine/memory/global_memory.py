@@ -7,12 +7,13 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.context import Misuse

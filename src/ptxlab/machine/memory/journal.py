@@ -8,11 +8,12 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.memory.global_memory import ALIGNMENT, WRITABLE, Allocation, DeviceMemory
 from ptxlab.machine.memory.mirror import DeviceMirror

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.isa.context import AsyncOperation, Cta

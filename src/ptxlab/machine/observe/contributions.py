@@ -8,12 +8,13 @@ depends on exactly one element differs in exactly one run of each pair, and thes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.native_ops import TensorAccess

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.machine.launch.mma_records import MmaMatrices, MmaRecord, MmaRecords, values_of
 from ptxlab.machine.observe.observer import Observer

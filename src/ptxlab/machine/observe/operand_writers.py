@@ -7,12 +7,13 @@ Behind a store to tensor memory stands who wrote the registers that it stores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.machine.launch.mma_records import OPERANDS, MmaRecords
 from ptxlab.machine.launch.result import Writer
 from ptxlab.machine.observe._operand_watches import Ctaid, HeldWatch, Key, Read, SharedReads, identity

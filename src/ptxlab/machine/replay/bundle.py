@@ -12,7 +12,7 @@ import platform
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.formats import bytes_of
 from ptxlab.machine._device import Device

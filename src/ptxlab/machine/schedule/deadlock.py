@@ -6,11 +6,12 @@ The report says for each wait what is missing, and which instructions could supp
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ptxlab._digests import blake2b
+from ptxlab._records import dataclass
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import Supplied

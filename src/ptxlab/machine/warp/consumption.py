@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from ptxlab._records import dataclass
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import TensorTransfer
 from ptxlab.machine.warp.pending_registers import entry_states

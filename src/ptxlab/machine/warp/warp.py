@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import direct_arrivals
 from ptxlab.engine.lowering.special_registers import CLOCKS

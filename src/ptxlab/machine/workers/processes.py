@@ -19,7 +19,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab._records import dataclass
 from ptxlab.isa.effects import GridLaunch
 from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import Struct
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.machine.launch.reports import LaunchEnded
 from ptxlab.machine.workers.accesses import AccessMaps, Groups, result_rows, take
 

@@ -228,9 +228,14 @@ def _fetch_panel(code: Function, source: Value, i: Value, count: Value, panel: V
 
 
 def transposed(rows: list[Value]) -> list[Value]:
-    """The columns of as many vectors as they have lanes."""
+    """The columns of as many vectors as they have lanes.
+
+    Each step has a basic block of its own: in one block LLVM looks, for each shuffle, through those of the steps before.
+    """
     half = len(rows) // 2
-    for _ in range(half.bit_length()):
+    for step in range(half.bit_length()):
+        if step:
+            rows[0].function.divide(0)
         rows = [each for i in range(half) for each in rows[i].interleave(rows[i + half])]
     return rows
 

@@ -7,13 +7,13 @@ k may be permuted, as long as A and B have the same k.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands.words.joined import elements_of_bytes
 from ptxlab.engine.word_sources import NO_SOURCE, byte_source
 from ptxlab.machine.memory.elements import ArrayPlace

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, order_of_registers

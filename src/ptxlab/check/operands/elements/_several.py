@@ -7,11 +7,11 @@ both must advance alike: if the k of the two are the same ones, moved or in step
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands.elements._images import Addresses, RegisterImage, image_of_elements
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.machine.memory.elements import ArrayPlace

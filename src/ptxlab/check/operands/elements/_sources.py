@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands.elements._images import Addresses, element_addresses
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Executed, Reporter
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded

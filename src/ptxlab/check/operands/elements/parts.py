@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.isa.tiles import MatrixOperand, TensorMatrix
 from ptxlab.native import address_of
 

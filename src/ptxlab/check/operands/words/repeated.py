@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from itertools import count
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab._records import dataclass
 from ptxlab.check.operands.words.images import WORD, TakenWords, WordImage, form_of
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.native import address_of

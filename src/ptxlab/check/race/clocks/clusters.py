@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT

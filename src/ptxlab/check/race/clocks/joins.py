@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab._records import dataclass
 from ptxlab.check.model import Component
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.check.race.shadow.transfers import TransferWord

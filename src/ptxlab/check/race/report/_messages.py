@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptxlab._records import dataclass
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_SPACE, Kind, Row
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab._digests import blake2b
+from ptxlab._records import dataclass
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, AgentWord, OpWord, StateWord, emit_shadow

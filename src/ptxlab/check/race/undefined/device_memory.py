@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op, Reg

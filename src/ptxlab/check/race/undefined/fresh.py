@@ -6,13 +6,14 @@ The first run sees the first read of each byte. Nothing may depend on that one, 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab._records import dataclass
 from ptxlab.check.race.report.places import bytes_text
 from ptxlab.check.race.report.unwritten import code_of_unwritten, report_unwritten_read
 from ptxlab.check.race.undefined.mirrors import WatchedMemory

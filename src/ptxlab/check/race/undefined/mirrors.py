@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab._records import dataclass
 from ptxlab.check.race.undefined.device_memory import ObjectOrigins
 from ptxlab.engine.support.mirrors import MIRROR_ROW, NO_MIRROR_BYTES
 from ptxlab.isa.context import MemoryAccess

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from ptxlab._records import dataclass
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp

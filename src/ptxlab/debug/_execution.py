@@ -211,10 +211,12 @@ class Execution(OrderObserver):
             launch = Launch(*where, options, *addresses, self._observe, scheduler=ChosenOrder)
             assert isinstance(launch.scheduler, ChosenOrder)
             self.order = launch.scheduler
+            self.stepper.share()
         return self.launch
 
     def between_turns(self) -> None:
         if self.snapshots.wanted(self._step):
+            self.order.take_over_all()
             kept = {name: vars(self)[name] for name in _KEPT}
             roots = self.launch, kept, self._counts, self.stepper.arrived
             self.snapshots.take(self._step, roots, (self, self.stepper, self._replay), kept)
@@ -246,12 +248,14 @@ class Execution(OrderObserver):
             self.point = Point(self._step, event, changes=self._take_changes(), again=again, interrupted=self._interrupted, **about)
             if self._decide(self.point) or self._interrupted:
                 self._interrupted = False
+                self.order.take_over_all()
                 self._stopped.release()
                 self._go.acquire()
                 self._leave()
             choice = self._choices.get(self._step)
             if choice is None:
                 return
+            self.order.take_over_all()
             self.order.apply(choice, self.numbers)
             self._changes += self._changed(self, self.author)
             again = True
@@ -274,6 +278,12 @@ class Execution(OrderObserver):
         if self._choices or self._marked:
             until = min((step for step in (*self._choices, *self._marked) if self._step < step < until), default=until)
         return until - 1 - self._step
+
+    @property
+    def only_awaits_ops(self) -> bool:
+        """Whether nothing but instructions and events is looked at, whichever warps execute."""
+        look = self._look
+        return look.thread is None and look.passed is None and look.crossed is None and not self.order.chooses
 
     def skip(self, warp: Warp, count: int, lanes: int, op: Op | None, active: int) -> None:
         """The current warp has executed instructions in compiled code; ``op``, the last one, if it is known."""

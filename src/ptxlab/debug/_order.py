@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -57,6 +56,11 @@ class ChosenOrder(Scheduler):
         name = warp_name(warp)
         return name in self.frozen or self.alone not in (None, name)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether some warps do not run."""
+        return bool(self.frozen or self.held) or self.alone is not None
+
     def enqueue(self, warp: Warp) -> None:
         if not self.is_frozen(warp):
             super().enqueue(warp)
@@ -80,9 +84,7 @@ class ChosenOrder(Scheduler):
             assert choice.warp is not None
             (self.frozen.add if choice.action == "freeze" else self.frozen.discard)(choice.warp)
         for warp in [w for w in self.ready if self.is_frozen(w)]:
-            ready = warp.cta.group.queue.ready
-            assert isinstance(ready, deque)
-            ready.remove(warp)
+            warp.cta.group.queue.ready.remove(warp)
             warp.words[Word.QUEUED] = 0
             self.held.append(warp)
         for warp in [w for w in self.held if not self.is_frozen(w)]:

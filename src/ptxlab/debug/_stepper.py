@@ -15,6 +15,8 @@ from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.reference.interpreter import Interpreter
 from ptxlab.engine.reference.warp import Warp
+from ptxlab.engine.turns import TurnWord
+from ptxlab.machine.schedule.turns import Turns, turns_of
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Stepper"]
 
-_PC, _FUEL, _MASK, _INFO, _ACTIVE = (int(word) for word in (Word.PC, Word.FUEL, Word.MASK, Word.INFO, Word.ACTIVE))
+_PC, _FUEL, _MASK, _INFO, _ACTIVE, _GRANTED = (int(word) for word in (Word.PC, Word.FUEL, Word.MASK, Word.INFO, Word.ACTIVE, Word.GRANTED))
+_ENDED, _USED = int(TurnWord.ENDED), int(TurnWord.USED)
+_FAR = 1 << 61
+"""So many instructions no launch executes."""
 
 
 class Stepper(Interpreter):
@@ -41,6 +46,7 @@ class Stepper(Interpreter):
         self.longest = max(node.stop - node.start for node in self.nodes.nodes)
         self._always = frozenset(op.index for op in program.ops if self._ends_lanes(op) or self._reports(op))
         self._ops: frozenset[int] | None = None
+        self._turns: Turns | None = None
         self.look_at(frozenset())
 
     @staticmethod
@@ -59,10 +65,18 @@ class Stepper(Interpreter):
         """By the address of a context and the index of an op: the lanes that have arrived and not executed it."""
         self._writes: Callable[[], None] | None = None
 
+    def share(self) -> None:
+        """Let compiled code run several warps of the launch, where that is not looked at."""
+        launch = self._execution.launch
+        self._turns = turns_of(launch, self._compiled.dispatch_address)
+        if self._turns is not None:
+            launch.scheduler.share(self._turns, self.run)
+            self._run_turns = self._compiled.run_up_to(self._looked_at, self._turns.words, self._turns.address)
+
     def end(self) -> None:
         """Keep nothing of the execution."""
         del self._execution
-        self._writes = None
+        self._writes = self._turns = None
         self.look_at(frozenset())
 
     @cached_property
@@ -84,21 +98,24 @@ class Stepper(Interpreter):
         self._ops, nodes = ops, self.nodes
         self._looked_at = frozenset(nodes.starts[nodes.at(index)] for index in ops | self._always)
         self._run_compiled = self._compiled.run_up_to(self._looked_at)
+        if self._turns is not None:
+            self._run_turns = self._compiled.run_up_to(self._looked_at, self._turns.words, self._turns.address)
 
     # ------------------------------------------------------------------------------------------------------------ both ways
 
     def run(self, context: Context) -> Status:
-        warp = self._execution.order.current
-        assert warp is not None
-        words = warp.words
         while True:
-            pc = words[_PC]
+            warp = self._execution.order.running_warp()
+            assert warp is not None
+            pc = warp.words[_PC]
             node = self._nodes_at.get(pc)
             skipped = self._execution.skippable(warp) if node is not None and self._may_skip(warp, pc) else 0
-            if node is not None and skipped >= node.stop - node.start:
-                status = self._skip(warp, skipped)
+            if node is None or skipped < node.stop - node.start:
+                status = self._step(warp.context)
+            elif self._turns is not None and skipped > _FAR and not self.arrived and self._execution.only_awaits_ops:
+                status = self._skip_turns(warp, self._turns.words)
             else:
-                status = self._step(context)
+                status = self._skip(warp, skipped)
             if status is not None:
                 return status
 
@@ -116,10 +133,15 @@ class Stepper(Interpreter):
         status = self._run_compiled(warp.context)
         used = granted - words[_FUEL]
         words[_FUEL] = fuel - used
+        return self._skipped(warp, used, mask, status, fuel <= used)
+
+    def _skipped(self, warp: MachineWarp, used: int, mask: int, status: Status | None, spent: bool) -> Status | None:
+        """Compiled code has executed instructions, ``warp`` the last ones; ``spent``: its turn is over."""
+        words = warp.words
         if status is None or status is Status.FUEL or status is Status.YIELD:
             self._execution.skip(warp, used, mask, None, 0)
             head = status is not None and self._nodes_at[words[_PC]].head
-            return status if head and (status is Status.YIELD or fuel <= used) else None
+            return status if head and (status is Status.YIELD or spent) else None
         index = words[_INFO]
         if status is Status.CONVERGE or status is Status.FAULT:
             used -= self.behind(index)
@@ -127,6 +149,20 @@ class Stepper(Interpreter):
             self._stays(warp.context.address, index, words[_MASK])
         self._execution.skip(warp, used, mask, self.program.ops[index], words[_ACTIVE])
         return status
+
+    def _skip_turns(self, warp: MachineWarp, turns: memoryview) -> Status | None:
+        """Execute whole nodes of the warp, and of others when it waits at a barrier."""
+        words = warp.words
+        left, ended, used = words[_GRANTED] - words[_FUEL], turns[_ENDED], turns[_USED]
+        status = self._run_turns(warp.context)
+        executed = turns[_USED] - used - left
+        if turns[_ENDED] != ended:
+            found = self._execution.order.running_warp()
+            assert found is not None
+            warp, words = found, found.words
+        if status is not Status.BLOCKED:
+            executed += words[_GRANTED] - words[_FUEL]
+        return self._skipped(warp, executed, words[_MASK], status, words[_FUEL] <= 0)
 
     def behind(self, index: int) -> int:
         """How many instructions of a node stand behind one, and have been counted before they execute."""

@@ -77,7 +77,9 @@ class BarrierCell(IntEnum):
     """for each barrier how many warps compiled code has blocked"""
     ALL_BLOCKED = 3 * BARRIERS
     """the sum of these"""
-    CLUSTER_TURNS = ALL_BLOCKED + 1
+    GENERATION = ALL_BLOCKED + 1
+    """for each barrier how many phases are complete"""
+    CLUSTER_TURNS = GENERATION + BARRIERS
     """of the CTA with rank 0: the turns that warps of its cluster have had"""
     RESET = CLUSTER_TURNS + 1
     """the cells up to here are 0 when a CTA starts"""
@@ -182,6 +184,7 @@ def _complete(c: Function, words: Value, cells: Value, number: Value) -> None:
         ring.store(resumed, (tail + i) & words.word(TurnWord.RING_MASK))
     words.set_words({TurnWord.TAIL: tail + blocked, TurnWord.ARRIVED: words.word(TurnWord.ARRIVED) + blocked + 1})
     cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) - blocked)
+    cells.store(cells.load("i64", number + BarrierCell.GENERATION) + 1, number + BarrierCell.GENERATION)
     for cell in (BarrierCell.ARRIVED, BarrierCell.BLOCKED):
         cells.store(c.const("i64", 0), number + cell)
 

@@ -86,37 +86,53 @@ class Executable:
         function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(self._address_of("turns"))
         return function
 
-    def run_turns(self, context: Context, words: memoryview, address: int) -> Status:
-        """Run a warp, and others when it waits at a barrier. ``words`` are those of `TurnWord`, at ``address``: one says who stopped."""
-        turns, table, at = self._turns, self._table_address, context.address
-        while True:
-            status = turns(at, table, address)
-            if status != _COMPILE:
-                found: Status = _STATUS[status]
-                return found
-            at = words[_CURRENT]
-            if self._often[0]:
-                self._optimise_often()
-            else:
-                self._compile(ctypes.c_int64.from_address(at + 8 * _PC).value)
+    def run_turns(self, words: memoryview, address: int) -> Callable[[Context], Status]:
+        """A function that runs a warp, and others when it waits at a barrier.
 
-    def run_up_to(self, starts: Collection[int]) -> Callable[[Context], Status | None]:
-        """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there."""
+        ``words``, at ``address``, are those of `TurnWord`, and say which one has stopped.
+        """
+        turns, table = self._turns, self._table_address
+
+        def run(context: Context) -> Status:
+            at = context.address
+            while True:
+                status = turns(at, table, address)
+                if status != _COMPILE:
+                    found: Status = _STATUS[status]
+                    return found
+                at = words[_CURRENT]
+                if self._often[0]:
+                    self._optimise_often()
+                else:
+                    self._compile(_word_at(at, _PC))
+
+        return run
+
+    def run_up_to(self, starts: Collection[int], words: memoryview | None = None, address: int = 0) -> Callable[[Context], Status | None]:
+        """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there.
+
+        With the words of `TurnWord` it runs other warps, too, as that of `run_turns` does.
+        """
         left_out = list(starts)
         table = self._table.copy()
         table[left_out] = 0
-        address = table.ctypes.data
+        regions = table.ctypes.data
 
         def run(context: Context) -> Status | None:
+            at = context.address
             while True:
-                status = self._dispatch(context.address, address)
+                if words is None:
+                    status = self._dispatch(at, regions)
+                else:
+                    status = self._turns(at, regions, address)
+                    at = words[_CURRENT]
                 if status != _COMPILE:
                     found: Status = _STATUS[status]
                     return found
                 if self._often[0]:
                     self._optimise_often()
                     continue
-                pc = int(context.words[_PC])
+                pc = _word_at(at, _PC)
                 if pc in starts:
                     return None
                 if not self._table[pc]:
@@ -187,3 +203,8 @@ class Executable:
             if not self._table[start]:
                 self._compile(start, range(number, len(self._nodes.starts)))
         optimise_all()
+
+
+def _word_at(address: int, word: int) -> int:
+    """A word of the context at a host address."""
+    return ctypes.c_int64.from_address(address + 8 * word).value

@@ -110,8 +110,8 @@ class Launch(Prepared):
         """By instruction: data that its handler keeps for this launch."""
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
-        if scheduler is None and (turns := turns_of(self, executable)) is not None:
-            self.scheduler.share(turns)
+        if scheduler is None and (turns := turns_of(self, executable.dispatch_address)) is not None:
+            self.scheduler.share(turns, executable.run_turns(turns.words, turns.address))
         self._template = executable.template.data
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
 
 _MAX_COUNT = (1 << 20) - 1
-_MACHINE, _BLOCKED = int(BarrierCell.MACHINE), int(BarrierCell.BLOCKED)
+_MACHINE, _BLOCKED, _GENERATION = int(BarrierCell.MACHINE), int(BarrierCell.BLOCKED), int(BarrierCell.GENERATION)
 _PHASES, _PENDING, _EXPECTED, _TRANSACTIONS, _AWAITED = (
     int(c) for c in (Cell.PHASES, Cell.PENDING, Cell.EXPECTED, Cell.TRANSACTIONS, Cell.AWAITED)
 )
@@ -202,7 +202,6 @@ class NamedBarrier(_Barrier):
     """Those of the CTA, which compiled code knows (`BarrierCell`)."""
     arrived: int = 0
     expected: int | None = None
-    generation: int = 0
     accumulator: list[int] = field(default_factory=list)
     result: dict[int, list[int]] = field(default_factory=dict)
     wait: Wait | None = None
@@ -247,13 +246,19 @@ class NamedBarrier(_Barrier):
         self.release()
         return True
 
+    @property
+    def generation(self) -> int:
+        """How many phases are complete."""
+        count: int = self.cells[_GENERATION + self.id]
+        return count
+
     def release(self) -> None:
         """Complete the barrier and make it ready for its next use."""
         self.arrived = self.cells[_MACHINE + self.id] = 0
         if self.accumulator:
             self.result[self.generation] = self.accumulator
             self.accumulator = []
-        self.generation += 1
+        self.cells[_GENERATION + self.id] += 1
         self.wait = None
         if self.together is not None:
             self._tell()

@@ -40,10 +40,10 @@ class SharedTurns(Waits):
         self._execute = execute
         self._until = 0
 
-    def share(self, turns: Turns) -> None:
-        """Let compiled code run several warps."""
+    def share(self, turns: Turns, execute: Callable[[Context], int]) -> None:
+        """Let compiled code run several warps: ``execute`` runs one, and maybe others after it."""
         assert self.queues.only is not None
-        self.compiled_turns, self._execute, self.queues.only.ready = turns, turns.run, turns.ready
+        self.compiled_turns, self._execute, self.queues.only.ready = turns, execute, turns.ready
 
     def running_warp(self) -> Warp | None:
         """The warp that runs; compiled code that calls a function of the machine may have come to another one."""

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import Context, Status, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, TurnWord, arrivals
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.engine.llvm.executable import Executable
     from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
@@ -66,6 +65,13 @@ class ReadyWarps:
             own[_PC], own[_MASK] = lanes.pc, lanes.mask
         self._ring[at & self._mask] = address
 
+    def remove(self, warp: Warp) -> None:
+        """Remove a warp, wherever it stands."""
+        others = [each for each in self if each is not warp]
+        self._words[_HEAD] = self._words[_TAIL]
+        for each in others:
+            self.append(each)
+
     def popleft(self) -> Warp:
         """Remove the first warp and return it."""
         words = self._words
@@ -79,46 +85,45 @@ class ReadyWarps:
 
 
 class Turns:
-    """Lets compiled code run the warps of one launch.
+    """What compiled code needs to run the warps of one launch.
 
     Attributes
     ----------
     words : those of `TurnWord`
+    address : their host address
     ready : the warps that can run
     """
 
-    __slots__ = ("_address", "_executable", "_keep", "ready", "words")
+    __slots__ = ("_keep", "address", "ready", "words")
 
-    def __init__(self, launch: Launch, executable: Executable) -> None:
+    def __init__(self, launch: Launch, dispatch: int) -> None:
         words: NDArray[np.int64] = np.zeros(TurnWord.END, np.int64)
         resident = min(launch.total_ctas, launch.device.sms * launch.ctas_per_sm)
-        self.words, self._address = words.data, address_of(words)
+        self.words, self.address = words.data, address_of(words)
         self.ready = ReadyWarps(self.words, resident * launch.warps_per_cta)
         table = launch.facts.of(arrivals)
-        words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = executable.dispatch_address, address_of(table)
+        words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
         words[TurnWord.RING], words[TurnWord.RING_MASK] = self.ready.address, (1 << (resident * launch.warps_per_cta).bit_length()) - 1
-        self._executable, self._keep = executable, table
-
-    def run(self, context: Context) -> Status:
-        """Run a warp, and others when it waits at a barrier; `TurnWord.CURRENT` is the one that has stopped."""
-        return self._executable.run_turns(context, self.words, self._address)
+        self._keep = table
 
 
-def turns_of(launch: Launch, executable: Executable) -> Turns | None:
-    """What compiled code needs for it; None if each warp's turn must be known to the scheduler or to the observer, or nothing is gained."""
+def turns_of(launch: Launch, dispatch: int) -> Turns | None:
+    """What compiled code needs for it; None if each warp's turn must be known to the scheduler or to the observer, or nothing is gained.
+
+    ``dispatch`` is the address of the function that runs one warp, 0 if there is none.
+    """
     observer, queue = launch.observer, launch.scheduler.queues.only
     if (
         queue is None
         or not queue.in_order
         or launch.options.outside is not None
-        or launch.program.stepped
-        or not executable.dispatch_address
+        or not dispatch
         or any(overridden_hook(observer, name) is not None for name in ("running", "stopped", "resumed"))
         or not launch.facts.of(arrivals).any()
     ):
         return None
-    return Turns(launch, executable)
+    return Turns(launch, dispatch)
 
 
 def begin_turns(launch: Launch, cluster: Cluster) -> None:

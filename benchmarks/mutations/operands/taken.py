@@ -70,11 +70,22 @@ Change = Callable[[Any, dict[int, int]], dict[int, int]]
 class _Context:
     """The context of a warp, with other values."""
 
+    repeats = False
+    """Compiled code would take the values of the registers."""
+
     def __init__(self, warp: Any, change: Change, of_map: Callable[[int, bytes], bytes] | None) -> None:
         self._warp, self._change, self._of_map = warp, change, of_map
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._warp, name)
+
+    @property
+    def issued(self) -> int:
+        return int(self._warp.issued)
+
+    @issued.setter
+    def issued(self, lanes: int) -> None:
+        self._warp.issued = lanes
 
     def fetch(self, operands: Any, lane: int) -> Values:
         """The operands of tcgen05.mma."""

@@ -343,6 +343,9 @@ class Execution(OrderObserver):
     def retire_hook(self, op: Op) -> None:
         return None
 
+    def allows_direct_completion(self, op: Op) -> bool:
+        return True
+
     def issued(self, operation: AsyncOperation) -> None:
         self.numbers[operation] = self._issued
         self.issuers[operation] = self.author

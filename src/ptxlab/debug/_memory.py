@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.debug._points import refuse, warp_name
 from ptxlab.debug._registers import dtype_of
 from ptxlab.engine.context import Word
+from ptxlab.engine.turns import BARRIERS, BarrierCell
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, MemoryAccess, Misuse
 from ptxlab.machine.memory.tensor_memory import COLUMNS, LANES
@@ -93,7 +94,10 @@ def barriers_of(cta: CtaState) -> list[dict[str, Any]]:
     for offset, each in sorted(cta.mbarriers.items()):
         state = {"kind": "mbarrier", "offset": offset, "phase": each.phase, "parity": each.phase & 1, "pending": each.pending}
         found.append(state | {"expected": each.expected, "bytes": each.transactions, "waiting": _groups(each.waiters)})
-    for number, named in sorted(cta.named.items()):
+    for number in range(BARRIERS):
+        if not cta.memory.barriers[BarrierCell.GENERATION + number] and number not in cta.named:
+            continue
+        named = cta.named[number]
         expected = cta.live_threads if named.expected is None else named.expected
         state = {"kind": "barrier", "number": number, "arrived": named.arrived, "expected": expected}
         found.append(state | {"waiting": _groups(named.waiters)})
@@ -205,8 +209,12 @@ def _add_cta(found: Any, add: Any, cta: CtaState) -> None:
         found.update(cta.tensor.words[start : start + columns].data)
     for offset, each in sorted(cta.mbarriers.items()):
         add(offset, each.phase, each.expected, each.pending, each.transactions, len(each.waiters))
-    for number, named in sorted(cta.named.items()):
-        add(number, named.arrived, named.expected, named.generation, len(named.waiters))
+    for number in range(BARRIERS):
+        completed, named = cta.memory.barriers[BarrierCell.GENERATION + number], cta.named.get(number)
+        if named is not None and named.arrived:
+            add(number, completed, named.arrived, named.expected, len(named.waiters))
+        elif completed:
+            add(number, completed)
 
 
 def _add_warp(found: Any, add: Any, warp: Warp, register_rows: Iterable[slice]) -> None:
@@ -221,8 +229,7 @@ def _add_warp(found: Any, add: Any, warp: Warp, register_rows: Iterable[slice]) 
             group.mask,
             group.turn,
             group.state,
-            group.op,
-            group.active,
+            (group.op, group.active) if group.state or group.again else None,
             group.again,
             group.expired,
             group.retried is None,

@@ -20,7 +20,7 @@ MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 def is_direct(program: Program, op: Op) -> bool:
     """Whether compiled code may complete an instruction that is no arrival."""
     effects = op.effects
-    if op.row.kind != "service" or program.stepped:
+    if op.row.kind != "service":
         return False
     if isinstance(effects, CommitGroup | WaitGroup):
         return effects.of is Completion.COPY_GROUP and all(type(operand) is Const for operand in op.operands)

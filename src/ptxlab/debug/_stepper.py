@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Stepper"]
 
 _PC, _FUEL, _MASK, _INFO, _ACTIVE, _GRANTED = (int(word) for word in (Word.PC, Word.FUEL, Word.MASK, Word.INFO, Word.ACTIVE, Word.GRANTED))
+_SERVICES = int(Word.SERVICES)
 _ENDED, _USED = int(TurnWord.ENDED), int(TurnWord.USED)
 _FAR = 1 << 61
 """So many instructions no launch executes."""
@@ -130,7 +131,9 @@ class Stepper(Interpreter):
         fuel, mask = words[_FUEL], words[_MASK]
         granted = max(min(fuel, most - self.longest + 1, self._execution.longest_run), 1)
         words[_FUEL] = granted
+        counted, words[_SERVICES] = words[_SERVICES], 0  # behind a service that it completes compiled code would not look at FUEL
         status = self._run_compiled(warp.context)
+        words[_SERVICES] = counted
         used = granted - words[_FUEL]
         words[_FUEL] = fuel - used
         return self._skipped(warp, used, mask, status, fuel <= used)

@@ -62,7 +62,12 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
 
 
 def repeatable(program: Program) -> dict[int, tuple[int, ...]]:
-    """By the indices of the instructions that compiled code may repeat: `repeated_registers`."""
+    """By the indices of the instructions that compiled code may repeat: `repeated_registers`.
+
+    There are none in a program that asks what a collector buffer holds, which each execution changes.
+    """
+    if any(isinstance(op.effects, Asynchronous) and op.effects.reuses for op in program.ops):
+        return {}
     found = {op.index: repeated_registers(program, op) for op in program.ops}
     return {index: registers for index, registers in found.items() if registers is not None}
 

@@ -91,6 +91,7 @@ class Asynchronous(Effect):
     pair : both CTAs of a CTA pair take part
     variant : operations of one pipe with different ones form no pipeline
     stored : the position of the operand whose registers it stores as they are; -1 for none
+    reuses : it uses a matrix that an operation before has left in a collector buffer
     """
 
     unit: Unit
@@ -105,6 +106,7 @@ class Asynchronous(Effect):
     pair: bool = False
     variant: str = ""
     stored: int = -1
+    reuses: bool = False
 
     @property
     def supplies(self) -> Supply:

@@ -154,18 +154,10 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
         program = None if ready.observed else ready.plan.program
-        if program is not None and program.optimised and disabled is None and not shift_a and warp.repeats and not _reuses(warp):
+        if program is not None and program.optimised and disabled is None and not shift_a and warp.repeats:
             allocated = tuple((cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas)
             repetition = program.repetition(accumulate, form.bits_to_shift)
             warp.repeat((group, warp.machine.target, allocated), cta_group.bases, *repetition, program)
-
-
-def _reuses(warp: context.WarpContext) -> bool:
-    """Whether the program asks what a collector buffer holds, which each execution changes."""
-    found = warp.known.get("reuses")
-    if found is None:
-        found = warp.known["reuses"] = any(map(reuses, warp.machine.program.ops))
-    return bool(found)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:
@@ -184,6 +176,7 @@ def _effects(q: Qualifiers, variant: str) -> Asynchronous:
         pipe=Pipe.MMA,
         pair=q.cta_group == "cta_group::2",
         variant=f"{variant}.{q.kind}",
+        reuses=reuses(q.get("collector")),
     )
 
 

@@ -260,10 +260,9 @@ def usage_of(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
     return usage, buffer, use
 
 
-def reuses(op: Op) -> bool:
-    """Whether an instruction uses what a collector buffer holds."""
-    qualifier = op.q.get("collector")
-    return qualifier is not None and usage_of(qualifier, False)[2] in _REUSES
+def reuses(qualifier: str | None) -> bool:
+    """Whether an instruction with a collector qualifier uses what the buffer holds."""
+    return usage_of(qualifier, False)[2] in _REUSES
 
 
 def _report(warp: context.WarpContext, usage: str, name: str, buffer: str, held: Collector | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -227,21 +228,27 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     elif op.index in warp.program.loaded.shared:
         note_matrix(warp, op, native, hosts, mask)
     bits = 16 if native.element == "b16" else 8
-    layout = matrix_layout(native.write, native.element, native.transposed)
-    rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")
     for i, item in enumerate(flatten(op.operands[native.value])):
         values = _integers(warp, item, 32) if native.write else [0] * 32
         loaded: dict[int, int] = {}
         for lane in _lanes(mask):
             for part in range(32 // bits):
                 value = i * (32 // bits) + part
-                row, column = rows_of(lane, value), columns_of(lane, value)
+                row, column = _matrix_places(native.write, native.element, native.transposed, value)[lane]
                 if native.write:
                     hosts[row].view(f"u{bits // 8}")[column] = values[lane] >> bits * part & ((1 << bits) - 1)
                 else:
                     loaded[lane] = loaded.get(lane, 0) | _matrix_element(hosts[row], native.element, column) << bits * part
         if not native.write:
             _put(warp, item, loaded)
+
+
+@lru_cache(maxsize=256)
+def _matrix_places(write: bool, element: str, transposed: bool, value: int) -> list[tuple[int, int]]:
+    """For each lane the row and the column of a value."""
+    layout, lanes = matrix_layout(write, element, transposed), np.arange(32)
+    rows, columns = (np.broadcast_to(layout.coefficients(name)(lanes, value), 32).tolist() for name in ("R", "C"))
+    return list(zip(rows, columns, strict=True))
 
 
 def _matrix_element(row: Any, element: str, index: int) -> int:

@@ -195,6 +195,10 @@ def _block(c: Function, warp: Value, words: Value, cells: Value, number: Value) 
     cells.store(warp, number * MOST_WARPS + blocked + BarrierCell.WAITING)
     cells.store(blocked + 1, number + BarrierCell.BLOCKED)
     cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) + 1)
+    counts = warp.pointer(Word.BLOCKED_COUNTS)
+    with c.when(counts.ne(0)):
+        count = counts.at(warp.word(Word.INFO) * warp.word(Word.BLOCKED_STRIDE))
+        count.set_word(0, count.word(0) + 1)
     fuel, progress = warp.word(Word.FUEL), warp.pointer(Word.PROGRESS).load("i64")
     fresh, whole = warp.word(Word.SEEN_PROGRESS).ne(progress), c.const("i64", SLICE)
     warp.set_words(

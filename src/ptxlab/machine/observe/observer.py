@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = [
+    "NO_BARRIER_FUNCTIONS",
     "BarrierFunctions",
     "EarlierAccess",
     "Observer",
@@ -133,6 +134,10 @@ class Observer:
         """Whether `arrived_together` is called for warps that are blocked at a barrier of their CTA, and not `arrived` for each."""
         return overridden_hook(self, "arrived") is None
 
+    def allows_shared_turns(self) -> bool:
+        """Whether compiled code may end turns of warps that are blocked at barriers, and begin others, without these events."""
+        return all(overridden_hook(self, name) is None for name in ("running", "stopped", "resumed"))
+
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
         """The compiled functions that handle arrivals at barriers of a CTA, and their completion, in place of the events.
 
@@ -181,6 +186,7 @@ class Observer:
 _ANSWERS = frozenset(
     (
         "advice",
+        "allows_shared_turns",
         "barrier_functions",
         "finished",
         "allows_direct_completion",
@@ -211,6 +217,9 @@ class _Together(Observer):
 
     def allows_direct_completion(self, op: Op) -> bool:
         return all(observer.allows_direct_completion(op) for observer in self._observers)
+
+    def allows_shared_turns(self) -> bool:
+        return all(observer.allows_shared_turns() for observer in self._observers)
 
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
         found = [observer.barrier_functions(cta) for observer in self._observers]

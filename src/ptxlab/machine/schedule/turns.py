@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, TurnWord, arrivals
-from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
 
@@ -119,7 +118,7 @@ def turns_of(launch: Launch, dispatch: int) -> Turns | None:
         or not queue.in_order
         or launch.options.outside is not None
         or not dispatch
-        or any(overridden_hook(observer, name) is not None for name in ("running", "stopped", "resumed"))
+        or (observer is not None and not observer.allows_shared_turns())
         or not launch.facts.of(arrivals).any()
     ):
         return None

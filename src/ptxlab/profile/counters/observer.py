@@ -15,12 +15,12 @@ from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.counters import COUNTER_WORDS, EXTENT_LIMIT, PATTERN_WORDS, Counter
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, Dealloc, MbarrierWait, Unit
+from ptxlab.isa.context import AsyncOperation, Cta, MemoryAccess
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CommitGroup, CtaBarrier, Dealloc, MbarrierWait, Unit, WaitGroup
 from ptxlab.isa.native_ops import Atomic, CopyAsync, TensorAccess
-from ptxlab.machine.observe.observer import Profiling
+from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, BarrierFunctions, Profiling
 from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
-from ptxlab.native import address_of
+from ptxlab.native import BoundedCache, address_of
 from ptxlab.profile._profile import ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, COMPILED
 from ptxlab.profile.counters.footprint import FootprintRecorder, whole_footprint
@@ -68,6 +68,8 @@ class CountingObserver(Profiling):
         self._allocations: dict[CtaState, set[tuple[int, int]]] = {}
         self._waits = [_wait_column(op) for op in launch.program.ops]
         self._retrying: set[ConvergedLanes] = set()
+        self._shared_parts = BoundedCache[tuple[int, int, int], tuple[int, int, MemoryAccess]](4096)
+        """By the arrays of accesses, which stay alive here, and the shared memory of a CTA: `_shared_part`."""
         self._recorder = TraceRecorder(launch)
         self._footprint = FootprintRecorder(launch.device.memory)
 
@@ -77,6 +79,23 @@ class CountingObserver(Profiling):
         warp.words[Word.PATTERNS] = address_of(self._patterns)
         warp.words[Word.FOOTPRINT] = address_of(self._footprint.block(warp.cta))
         self._recorder.fill(warp)
+
+        if warp.words[Word.TRACE]:
+            warp.words[Word.SERVICES] = 0  # the time model has each wait of a recorded warp
+        else:
+            warp.words[Word.BLOCKED_COUNTS] = address_of(self._observed[warp.warp_id, :, _AT_BARRIER])
+            warp.words[Word.BLOCKED_STRIDE] = self._observed.strides[1]
+
+    def allows_direct_completion(self, op: Op) -> bool:
+        """Compiled code counts the waits and groups of copies that it completes; arrivals belong to the time model."""
+        return isinstance(op.effects, MbarrierWait | CommitGroup | WaitGroup)
+
+    def allows_shared_turns(self) -> bool:
+        """Compiled code counts waits at barriers of CTAs that are not recorded."""
+        return True
+
+    def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
+        return None if self._recorder.records(cta) else NO_BARRIER_FUNCTIONS
 
     def ended(self, cta: CtaState) -> None:
         """Forget what only resident CTAs need."""
@@ -154,15 +173,25 @@ class CountingObserver(Profiling):
         self._footprint.touch(warp.cta, accesses)
         for access in accesses:
             for cta in operation.cta.cluster:
-                number = _bytes_in(access, cta.shared_address, len(cta.shared))
+                number, wavefronts = self._shared_part(access, cta)
                 if number and access.write:
                     written.append(number)
                 read += 0 if access.write else number
                 row[_TO_SHARED if access.write else _FROM_SHARED] += number
-                row[_COPY_WAVEFRONTS] += copy_wavefronts(access, cta.shared_address, len(cta.shared)) if number else 0
+                row[_COPY_WAVEFRONTS] += wavefronts
         if written:
             row[_SAVED] += sum(written) - max(written)
         return max(written, default=read)
+
+    def _shared_part(self, access: MemoryAccess, cta: Cta) -> tuple[int, int]:
+        """The bytes of an access in the shared memory of a CTA, and its wavefronts; found once for an access that is repeated."""
+        key = id(access.starts), id(access.sizes), cta.shared_address
+        found = self._shared_parts.get(key)
+        if found is None:
+            number = _bytes_in(access, cta.shared_address, len(cta.shared))
+            wavefronts = copy_wavefronts(access, cta.shared_address, len(cta.shared)) if number else 0
+            found = self._shared_parts[key] = number, wavefronts, access
+        return found[0], found[1]
 
     def _read_operands(self, warp: Warp, operation: AsyncOperation) -> None:
         """Count the wavefronts of what an operation reads in shared memory as matrix operands, in each CTA of its own."""

@@ -137,14 +137,20 @@ class TraceRecorder:
         found = [tuple(self.ctas[cta] for cta in group.ctas if cta in self.ctas) for group in groups]
         return [traces for traces in found if len(traces) == self.launch.cluster_size and all(trace.complete for trace in traces)]
 
+    def records(self, cta: CtaState) -> bool:
+        """Whether a CTA is one of the first, which are recorded; decided when it starts."""
+        if cta not in self.ctas:
+            known = any(other in self.ctas for other in cta.cluster)
+            if not known and (len(self.ctas) >= MOST_CTAS or self._nodes >= MOST_NODES):
+                return False
+            self.ctas[cta] = CtaTrace()
+        return True
+
     def fill(self, warp: Warp) -> None:
         """Have a warp of the first CTAs note what it executes."""
-        trace = self.ctas.get(warp.cta)
-        if trace is None:
-            known = any(other in self.ctas for other in warp.cta.cluster)
-            if not known and (len(self.ctas) >= MOST_CTAS or self._nodes >= MOST_NODES):
-                return
-            trace = self.ctas[warp.cta] = CtaTrace()
+        if not self.records(warp.cta):
+            return
+        trace = self.ctas[warp.cta]
         trace.warps[warp.warp_id] = WarpTrace()
         buffer = self._buffers[id(warp)] = np.zeros(_CAPACITY, np.int32)
         warp.words[Word.TRACE] = address_of(buffer)

@@ -16,7 +16,7 @@ from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.reference.interpreter import Interpreter
 from ptxlab.engine.reference.warp import Warp
 from ptxlab.engine.turns import TurnWord
-from ptxlab.machine.schedule.turns import Turns, turns_of
+from ptxlab.machine.schedule.turns import CompiledTurns, turns_of
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
@@ -47,7 +47,7 @@ class Stepper(Interpreter):
         self.longest = max(node.stop - node.start for node in self.nodes.nodes)
         self._always = frozenset(op.index for op in program.ops if self._ends_lanes(op) or self._reports(op))
         self._ops: frozenset[int] | None = None
-        self._turns: Turns | None = None
+        self._turns: CompiledTurns | None = None
         self.look_at(frozenset())
 
     @staticmethod

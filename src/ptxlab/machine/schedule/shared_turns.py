@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab.engine.context import Context, Word
 from ptxlab.engine.turns import BARRIERS, BarrierCell, TurnWord
-from ptxlab.machine.schedule.turns import Turns, take_blocked
+from ptxlab.machine.schedule.turns import CompiledTurns, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import WAIT, Warp
 
@@ -36,11 +36,11 @@ class SharedTurns(Waits):
         super().__init__(launch)
         self.instructions = 0
         self.current: Warp | None = None
-        self.compiled_turns: Turns | None = None
+        self.compiled_turns: CompiledTurns | None = None
         self._execute = execute
         self._until = 0
 
-    def share(self, turns: Turns, execute: Callable[[Context], int]) -> None:
+    def share(self, turns: CompiledTurns, execute: Callable[[Context], int]) -> None:
         """Let compiled code run several warps: ``execute`` runs one, and maybe others after it."""
         assert self.queues.only is not None
         self.compiled_turns, self._execute, self.queues.only.ready = turns, execute, turns.ready

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["ReadyWarps", "Turns", "begin_turns", "turns_of"]
+__all__ = ["CompiledTurns", "ReadyWarps", "begin_turns", "turns_of"]
 
 _HEAD, _TAIL = int(TurnWord.HEAD), int(TurnWord.TAIL)
 _PC, _MASK = int(Word.PC), int(Word.MASK)
@@ -83,7 +83,7 @@ class ReadyWarps:
         return self._warps[address]
 
 
-class Turns:
+class CompiledTurns:
     """What compiled code needs to run the warps of one launch.
 
     Attributes
@@ -107,7 +107,7 @@ class Turns:
         self._keep = table
 
 
-def turns_of(launch: Launch, dispatch: int) -> Turns | None:
+def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
     """What compiled code needs for it; None if each warp's turn must be known to the scheduler or to the observer, or nothing is gained.
 
     ``dispatch`` is the address of the function that runs one warp, 0 if there is none.
@@ -122,7 +122,7 @@ def turns_of(launch: Launch, dispatch: int) -> Turns | None:
         or not launch.facts.of(arrivals).any()
     ):
         return None
-    return Turns(launch, dispatch)
+    return CompiledTurns(launch, dispatch)
 
 
 def begin_turns(launch: Launch, cluster: Cluster) -> None:

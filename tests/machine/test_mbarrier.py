@@ -81,7 +81,7 @@ def test_an_object_that_has_ended_keeps_its_state() -> None:
     row = memoryview(bytearray(ROW_BYTES)).cast("i")
     old = MbarrierState(machine(), 0, 0x400, 2, row)
     old.arrive()
-    old.leave()
+    old.detach()
     assert row[0] == 0
     new = MbarrierState(machine(), 0, 0x400, 3, row)
     old.complete_tx(16)

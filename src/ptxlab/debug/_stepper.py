@@ -72,7 +72,7 @@ class Stepper(Interpreter):
         self._turns = turns_of(launch, self._compiled.dispatch_address)
         if self._turns is not None:
             launch.scheduler.share(self._turns, self.run)
-            self._run_turns = self._compiled.run_up_to(self._looked_at, self._turns.words, self._turns.address)
+            self._leave_out()
 
     def end(self) -> None:
         """Keep nothing of the execution."""
@@ -98,6 +98,10 @@ class Stepper(Interpreter):
             return
         self._ops, nodes = ops, self.nodes
         self._looked_at = frozenset(nodes.starts[nodes.at(index)] for index in ops | self._always)
+        self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Let compiled code stop before the nodes that are executed op by op."""
         self._run_compiled = self._compiled.run_up_to(self._looked_at)
         if self._turns is not None:
             self._run_turns = self._compiled.run_up_to(self._looked_at, self._turns.words, self._turns.address)

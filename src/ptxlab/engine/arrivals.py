@@ -10,17 +10,16 @@ from collections.abc import Callable
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
-from ptxlab.engine.mbarrier_rows import ROW_BYTES, Cell
+from ptxlab.engine.mbarrier_rows import Cell, row_address
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_arrive", "emit_commit"]
+__all__ = ["emit_arrive", "emit_commit", "emit_progress"]
 
 _WINDOW = 1 << 32
 """Above all addresses in the shared window; generic ones are larger."""
 _MOST = (1 << 20) - 1
 """Limit of counts and of transaction counts."""
-_LANES = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value,
     entry = context.pointer(Word.CLUSTER).at(rank << 4)
     shared, size = entry.pointer(0), entry.word(1)
     _unless(c, (offset & 7).eq(0) & offset.ult(size))
-    place = shared.at(size + offset * (ROW_BYTES // 8))
+    place = row_address(shared, size, offset)
     phases, pending, awaited = (place.load("i32", cell).to("i64") for cell in (Cell.PHASES, Cell.PENDING, Cell.AWAITED))
     transactions = place.load("i32", Cell.TRANSACTIONS).sext("i64") + added
     _unless(c, shared.at(offset).word(0).eq(MBARRIER_TOKEN) & phases.ne(0))
@@ -69,7 +68,8 @@ def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value,
     return _Row(place, phases, pending, transactions)
 
 
-def _progress(context: Value, steps: Value) -> None:
+def emit_progress(context: Value, steps: Value | int) -> None:
+    """Count progress of the launch."""
     counter = context.pointer(Word.PROGRESS)
     counter.set_word(0, counter.word(0) + steps)
 
@@ -92,7 +92,7 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     row = _find(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
     row.perform(count)
-    _progress(context, steps)
+    emit_progress(context, steps)
     c.ret(state)
 
 
@@ -112,7 +112,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     one, nothing = c.const("i64", 1), c.const("i64", 0)
     if not multicast:
         _find(c, context, rank, offset, one, nothing).perform(one)
-        _progress(context, c.const("i64", 2))
+        emit_progress(context, c.const("i64", 2))
         c.ret(0)
         return
     table, size = context.pointer(Word.CLUSTER), context.word(Word.CLUSTER_SIZE)
@@ -122,5 +122,5 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     for act in (lambda row: None, lambda row: row.perform(one)):
         with c.each_bit(ctas) as each:
             act(_find(c, context, each, offset, one, nothing))
-    _progress(context, ctas.intrinsic("ctpop") + 1)
+    emit_progress(context, ctas.intrinsic("ctpop") + 1)
     c.ret(0)

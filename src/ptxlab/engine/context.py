@@ -185,18 +185,17 @@ class Word(IntEnum):
     """in: address of two words: the number of the CTA's state that those executions depend on, 0 if it is not known, and their bases"""
     ISSUED = 74
     """in/out: the lanes that have issued operations that a tcgen05.commit tracks"""
-    BLOCKED_COUNTS = 77
+    COMMITTERS = 75
+    """in: the lanes whose tcgen05.commit compiled code may complete, and above them the number of their .cta_group"""
+    BLOCKED_COUNTS = 76
     """in: address of an int64 for the first op, how often the warp has been blocked there by compiled code; 0 if nobody asks"""
-    BLOCKED_STRIDE = 78
+    BLOCKED_STRIDE = 77
     """in: the distance in bytes from there to that of the next op"""
-    AHEAD = 80
+    AHEAD = 78
     """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
 
-    COMMITTERS = 76
-    """in: the lanes whose tcgen05.commit compiled code may complete, and above them the number of their .cta_group"""
 
-
-WORDS = 96
+WORDS = 80
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 

@@ -6,8 +6,12 @@ The rows of a CTA stand behind its shared memory, one for each word of it: so al
 from __future__ import annotations
 
 from enum import IntEnum, unique
+from typing import TYPE_CHECKING
 
-__all__ = ["ROW_BYTES", "ROW_CELLS", "Cell"]
+if TYPE_CHECKING:
+    from ptxlab.native.builder import Value
+
+__all__ = ["ROW_BYTES", "ROW_CELLS", "Cell", "row_address"]
 
 ROW_CELLS = 8
 ROW_BYTES = 4 * ROW_CELLS
@@ -27,3 +31,8 @@ class Cell(IntEnum):
     """the transaction count"""
     AWAITED = 4
     """whether lanes may wait for the object, which the scheduler must continue when a phase completes"""
+
+
+def row_address(shared: Value, size: Value, offset: Value) -> Value:
+    """The address of the row of an mbarrier object at an offset of a CTA's shared memory, which has ``size`` bytes."""
+    return shared.at(size + offset * (ROW_BYTES // 8))

@@ -505,7 +505,7 @@ class WarpContext(Protocol):
     def retract(self, code: str) -> None:
         """Leave out the finding with a code at this instruction, made or to come: this execution shows that it is none."""
 
-    def trust(self, lane: int, group: int) -> None:
+    def permit_commits(self, lane: int, group: int) -> None:
         """Let compiled code complete this instruction, a commit, from now on, and in a lane all those of the same .cta_group.
 
         The lane has issued operations, and the commit has no finding.

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxlab._records import dataclass
+from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.llvm._native_calls import Caller
-from ptxlab.engine.mbarrier_rows import ROW_BYTES, Cell
+from ptxlab.engine.mbarrier_rows import Cell, row_address
 from ptxlab.engine.repetitions import ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, MbarrierArrive, MbarrierWait
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
@@ -63,10 +64,8 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
-            counts, progress = context.pointer(Word.SERVICES), context.pointer(Word.PROGRESS)
-            counts.set_word(op.index, counts.word(op.index) + 1)
-            progress.set_word(0, progress.word(0) + 1)
-            go_on()
+            emit_progress(context, 1)
+            _Service(caller, frame, op, mask, go_on).count()
 
 
 def _repeat(module: Module, count: int) -> str:
@@ -141,7 +140,7 @@ class _Service:
             found = found if one is None else found & one
         with code.when(found):
             # One more than the completed phases, so the parity of the phase that is not complete.
-            after = shared.at(size + offset * (ROW_BYTES // 8)).load("i32", Cell.PHASES).to("i64")
+            after = row_address(shared, size, offset).load("i32", Cell.PHASES).to("i64")
             token = shared.at(offset).load("i64")
             done = ((after ^ phase) & 1).eq(0) if wait.parity else after.ugt((phase >> 20) + 1)
             with code.when(after.ne(0) & token.eq(MBARRIER_TOKEN) & done):

@@ -75,10 +75,7 @@ class Executable:
             if status != _COMPILE:
                 found: Status = _STATUS[status]
                 return found
-            if self._often[0]:
-                self._optimise_often()
-            else:
-                self._compile(int(context.words[_PC]))
+            self._prepare(context.address)
 
     @cached_property
     def _turns(self) -> Callable[[int, int, int], int]:
@@ -101,12 +98,16 @@ class Executable:
                     found: Status = _STATUS[status]
                     return found
                 at = words[_CURRENT]
-                if self._often[0]:
-                    self._optimise_often()
-                else:
-                    self._compile(_word_at(at, _PC))
+                self._prepare(at)
 
         return run
+
+    def _prepare(self, address: int) -> None:
+        """Compile what the warp lacks whose context has this address, or optimise what has been called often."""
+        if self._often[0]:
+            self._optimise_often()
+        else:
+            self._compile(_word_at(address, _PC))
 
     def run_up_to(self, starts: Collection[int], words: memoryview | None = None, address: int = 0) -> Callable[[Context], Status | None]:
         """A function that runs as `run` does, but leaves before the nodes of a stepped program that begin at ``starts``: None, PC there.

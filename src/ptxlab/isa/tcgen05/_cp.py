@@ -278,7 +278,7 @@ def commit(warp: context.WarpContext) -> None:
         thread = thread_of(warp, lane)
         if warp.issued >> lane & 1:  # a loop before the commit may have had no turn in another CTA
             warp.retract("T633")
-            warp.trust(lane, group)
+            warp.permit_commits(lane, group)
         else:
             _nothing_to_track(warp)
         tracked = tuple(o for o in state.in_flight if o.thread == thread and not o.done)

@@ -148,7 +148,7 @@ class CtaState:
         self.tokens[offset >> 3] = MBARRIER_TOKEN
         old = self.mbarriers.get(offset)
         if old is not None:
-            old.leave()
+            old.detach()
         made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self.memory.mbarrier_row(offset))
         self.invalidated.pop(offset, None)
         return made
@@ -158,7 +158,7 @@ class CtaState:
         self.memory.repeated[0] = 0
 
     def end(self) -> None:
-        """Let the CTA be one that has exited."""
+        """Mark the CTA as exited."""
         self.exited = True
         for cta in self.cluster:
             cta.changed()
@@ -168,7 +168,7 @@ class CtaState:
         barrier = self.mbarriers.pop(offset)
         if self.launch.observer is not None:
             self.launch.observer.invalidated(barrier)
-        barrier.leave()
+        barrier.detach()
         self.invalidated[offset] = op
         self.tokens[offset >> 3] = 0
 

@@ -64,8 +64,8 @@ class MbarrierState(_Barrier):
         if launch.observer is not None:
             launch.observer.initialised(self)
 
-    def leave(self) -> None:
-        """The object ends: leave its row, but keep the state for those that still refer to it."""
+    def detach(self) -> None:
+        """The object ends: give up its row, and keep a copy of the state for those that still refer to it."""
         row, self._row = self._row, memoryview(bytearray(self._row)).cast("i")
         row[_PHASES] = 0
 

@@ -306,11 +306,7 @@ class Scheduler(SharedTurns):
                     warp.expired = False
                     warp.retried = None
                 if wait is not None:
-                    group.state = WAIT
-                    group.wait = wait
-                    group.op, group.active = index, active
-                    waiters = getattr(wait.on, "waiters", None)
-                    (warp.cta.group.polling if waiters is None else waiters).append(group)
+                    self.block(group, wait, index, active)
                     status = _PARKED
                     break
                 retire_hook = retire_hooks[index]

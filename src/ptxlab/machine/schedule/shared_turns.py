@@ -9,7 +9,7 @@ from ptxlab.engine.context import Context, Word
 from ptxlab.engine.turns import BARRIERS, BarrierCell, TurnWord
 from ptxlab.machine.schedule.turns import CompiledTurns, take_blocked
 from ptxlab.machine.schedule.waits import Waits
-from ptxlab.machine.warp.warp import WAIT, Warp
+from ptxlab.machine.warp.warp import Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -89,5 +89,4 @@ class SharedTurns(Waits):
             warp.q, warp.mask, warp.converged_mask = op.q, active, group.mask
             wait = self.launch.handlers[index](warp)
             assert wait is not None, "compiled code has counted the arrivals"
-            group.state, group.wait, group.op, group.active = WAIT, wait, index, active
-            wait.on.waiters.append(group)
+            self.block(group, wait, index, active)

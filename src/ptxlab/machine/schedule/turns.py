@@ -34,13 +34,14 @@ class ReadyWarps:
     most : how many warps there can be
     """
 
-    __slots__ = ("_mask", "_ring", "_warps", "_words", "address")
+    __slots__ = ("_mask", "_ring", "_warps", "_words")
 
     def __init__(self, words: memoryview, most: int) -> None:
         size = 1 << most.bit_length()
         ring: NDArray[np.int64] = np.zeros(size, np.int64)
         self._words, self._mask = words, size - 1
-        self._ring, self.address = ring.data, address_of(ring)
+        self._ring = ring.data
+        words[TurnWord.RING], words[TurnWord.RING_MASK] = address_of(ring), self._mask
         self._warps: dict[int, Warp] = {}
 
     def __len__(self) -> int:
@@ -103,7 +104,6 @@ class CompiledTurns:
         table = launch.facts.of(arrivals)
         words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
-        words[TurnWord.RING], words[TurnWord.RING_MASK] = self.ready.address, (1 << (resident * launch.warps_per_cta).bit_length()) - 1
         self._keep = table
 
 

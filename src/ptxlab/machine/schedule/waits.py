@@ -9,7 +9,7 @@ from ptxlab.engine.context import Word
 from ptxlab.isa.context import Wait
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.operations import Operations
-from ptxlab.machine.warp.warp import RUN, ConvergedLanes, Warp
+from ptxlab.machine.warp.warp import RUN, WAIT, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import Cluster
@@ -33,6 +33,12 @@ class Waits(Operations):
     def ready(self) -> list[Warp]:
         """The warps that can run."""
         return [warp for queue in self.queues.resident() for warp in queue.ready]
+
+    def block(self, group: ConvergedLanes, wait: Wait, op: int, active: int) -> None:
+        """Let a group wait in an instruction, which the lanes of a mask execute."""
+        group.state, group.wait, group.op, group.active = WAIT, wait, op, active
+        waiters = getattr(wait.on, "waiters", None)
+        (group.warp.cta.group.polling if waiters is None else waiters).append(group)
 
     def enqueue(self, warp: Warp) -> None:
         """Give a warp its turn."""

@@ -267,7 +267,7 @@ class Warp(Registers):
         """Leave out the finding with a code at this instruction."""
         self.launch.reports.retracted.add((code, self.op.index, 0))
 
-    def trust(self, lane: int, group: int) -> None:
+    def permit_commits(self, lane: int, group: int) -> None:
         """Let compiled code complete the instruction, a commit, from now on, and in a lane all those of the same .cta_group."""
         permitted, index, words = self.launch.host_memory.permitted, self.op.index, self.words
         if permitted[index]:

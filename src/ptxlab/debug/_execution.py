@@ -50,6 +50,7 @@ class Look(NamedTuple):
     Attributes
     ----------
     ops : instructions; None for all
+    events : whether operations that perform count
     thread : one whose instructions all count: the name of a warp, and a lane
     until : the number of a point
     crossed : called when compiled code has changed a watched value: with the number of a point from which on it has executed; True to look
@@ -59,6 +60,7 @@ class Look(NamedTuple):
     """
 
     ops: frozenset[int] | None = None
+    events: bool = True
     thread: tuple[WarpName, int] | None = None
     until: int = NEVER
     crossed: Callable[[int], bool] | None = None
@@ -266,15 +268,19 @@ class Execution(OrderObserver):
 
     def skippable(self, warp: Warp) -> int:
         """How many instructions the current warp may execute before one about which is decided or chosen something."""
-        ops, thread, until, *_ = self._look
-        if ops is None or self._changes or self._interrupted or self._abandoned or self._back_to is not None:
-            return 0
-        if thread is not None:
-            name, lane = thread
+        if self._look.thread is not None:
+            name, lane = self._look.thread
             found = self.find(name)
             gone = name[0] in self._ended if found is None else not found.live >> lane & 1
             if gone or found is warp:
                 return 0
+        return self._points_ahead()
+
+    def _points_ahead(self) -> int:
+        """How many points follow before one about which is decided or chosen something, if no instruction that counts is among them."""
+        if self._look.ops is None or self._changes or self._interrupted or self._abandoned or self._back_to is not None:
+            return 0
+        until = self._look.until
         if self._choices or self._marked:
             until = min((step for step in (*self._choices, *self._marked) if self._step < step < until), default=until)
         return until - 1 - self._step
@@ -361,7 +367,11 @@ class Execution(OrderObserver):
             self.multiplied_hook(details())
 
     def performing(self, operation: AsyncOperation) -> None:
-        self._visit(Event.PERFORMING, warp=self.order.current, operation=operation, op=operation.op)
+        look = self._look
+        if look.events or look.crossed is not None or self._points_ahead() < 1:
+            self._visit(Event.PERFORMING, warp=self.order.current, operation=operation, op=operation.op)
+        else:
+            self._step += 1
         self._before, self.author = self.author, Author(op=operation.op, operation=operation, number=self.numbers[operation])
 
     def performed(self, operation: AsyncOperation) -> None:

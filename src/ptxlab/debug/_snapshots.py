@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from itertools import chain
@@ -28,8 +28,6 @@ _MOST, _MOST_BYTES = 64, 1 << 30
 _DISTANCE, _COSTS = 0.05, 10
 """Seconds of execution between two snapshots: so many, and so many times what one costs."""
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, type, Enum, np.generic, np.dtype, ModuleType)
-_PLAINEST = frozenset((int, float, str, bytes, bool, type(None)))
-"""The most frequent of them."""
 _CONSTANT = (
     *("diagnostics", "tables", "native", "formats", "layout", "numerics", "descriptors", "ptx"),
     *("engine.program", "engine.llvm", "isa.operands", "isa.catalogue"),
@@ -92,42 +90,33 @@ class Snapshot:
     # ------------------------------------------------------------------------------------------------------------- objects
 
     def _visit(self, each: Any) -> None:
-        if type(each) in _PLAINEST or id(each) in self._seen or isinstance(each, _PLAIN):
-            return
-        self._seen[id(each)] = each
-        if isinstance(each, np.ndarray):
-            self._visit_array(each)
-        elif isinstance(each, memoryview):
-            self._waiting.append(each.obj)
-        elif isinstance(each, dict):
-            self._hold(each, dict(each))
-            self._waiting += [*each, *each.values()]
-        elif isinstance(each, list | set | deque):
-            self._hold(each, list(each))
-            self._waiting += each
-        elif isinstance(each, tuple | frozenset):
-            self._waiting += each
-        elif isinstance(each, CellType):
-            self._hold(each, each.cell_contents)
-            self._waiting.append(each.cell_contents)
-        elif isinstance(each, random.Random):
-            self._hold(each, each.getstate())
-        elif isinstance(each, partial):
-            self._waiting += [each.func, each.args, each.keywords]
-        elif isinstance(each, FunctionType):
-            self._waiting += [*(each.__closure__ or ()), *(each.__defaults__ or ())]
-        elif isinstance(each, MethodType | BuiltinFunctionType):
-            self._waiting.append(each.__self__)
-        elif isinstance(each, Iterator):
-            raise TypeError(f"{each!r} cannot be put back")
-        elif not _kind_of(each).constant:
-            self._visit_instance(each)
+        if id(each) not in self._seen:
+            self._seen[id(each)] = each
+            (_VISITED.get(type(each)) or _visited(each))(self, each)
+
+    def _add(self, found: Collection[Any]) -> None:
+        """Let objects be visited, unless all of them are of classes that never change."""
+        if not _CONSTANT_CLASSES.issuperset(map(type, found)):
+            self._waiting += found
+
+    def _visit_dict(self, each: dict[Any, Any]) -> None:
+        self._hold(each, dict(each))
+        self._add(each)
+        self._add(each.values())
+
+    def _visit_items(self, each: Any) -> None:
+        self._hold(each, list(each))
+        self._add(each)
+
+    def _visit_cell(self, each: CellType) -> None:
+        self._hold(each, each.cell_contents)
+        self._waiting.append(each.cell_contents)
 
     def _visit_instance(self, each: Any) -> None:
         attributes = _attributes(each)
         if not _kind_of(each).frozen:
             self._hold(each, attributes)
-        self._waiting += attributes.values()
+        self._add(attributes.values())
 
     def _visit_array(self, array: NDArray[Any]) -> None:
         base: Any = array
@@ -189,6 +178,48 @@ class Snapshots:
     def forget_from(self, step: int) -> None:
         """Forget what follows a point: something else is chosen there."""
         self.taken = [each for each in self.taken if each.step < max(step, 0)]
+
+
+def _leave(snapshot: Snapshot, each: Any) -> None:
+    """An object that never changes, and refers to nothing that does."""
+
+
+def _refuse(snapshot: Snapshot, each: Any) -> None:
+    raise TypeError(f"{each!r} cannot be put back")
+
+
+_Visit = Callable[[Snapshot, Any], None]
+
+_VISITS: tuple[tuple[Any, _Visit], ...] = (
+    (_PLAIN, _leave),
+    (np.ndarray, Snapshot._visit_array),
+    (memoryview, lambda snapshot, each: snapshot._waiting.append(each.obj)),
+    (dict, Snapshot._visit_dict),
+    ((list, set, deque), Snapshot._visit_items),
+    ((tuple, frozenset), Snapshot._add),
+    (CellType, Snapshot._visit_cell),
+    (random.Random, lambda snapshot, each: snapshot._hold(each, each.getstate())),
+    (partial, lambda snapshot, each: snapshot._waiting.extend((each.func, each.args, each.keywords))),
+    (FunctionType, lambda snapshot, each: snapshot._waiting.extend((*(each.__closure__ or ()), *(each.__defaults__ or ())))),
+    ((MethodType, BuiltinFunctionType), lambda snapshot, each: snapshot._waiting.append(each.__self__)),
+    (Iterator, _refuse),
+)
+"""How objects are visited, by their classes: the first one that fits."""
+_VISITED: dict[type, _Visit] = {}
+"""The same, by the class itself."""
+_CONSTANT_CLASSES: set[type] = set()
+"""Those classes there whose objects are left."""
+
+
+def _visited(each: Any) -> _Visit:
+    """How an object is visited, found once for its class."""
+    visit = next((visit for kinds, visit in _VISITS if isinstance(each, kinds)), None)
+    if visit is None:
+        visit = _leave if _kind_of(each).constant else Snapshot._visit_instance
+    _VISITED[type(each)] = visit
+    if visit is _leave:
+        _CONSTANT_CLASSES.add(type(each))
+    return visit
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -131,7 +131,7 @@ class Motion(Forwards):
                 if last not in (None, before):
                     found.append(point.step)
 
-        self._scan(see, Look(frozenset(), self._focused), first, end)
+        self._scan(see, Look(frozenset(), thread=self._focused), first, end)
         return found
 
     @interruptible

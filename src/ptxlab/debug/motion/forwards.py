@@ -121,7 +121,7 @@ class Forwards(Inspection):
             return point.step >= until
 
         for until in (step - 1, step) if self.stops.watching and step else (step,):
-            look = Look(self.stops.places, until=until)
+            look = Look(self.stops.places, events=False, until=until)
             if anew or not snapshot.step <= execution.point.step <= until:
                 execution.go_back(snapshot, decide, look)
             elif execution.point.step < until:
@@ -191,7 +191,7 @@ class Forwards(Inspection):
 
     def run(self) -> Stop:
         """Go on to the next breakpoint, watchpoint or error, or to the end."""
-        return self._forward(lambda point: False, "ended", Look(frozenset()))
+        return self._forward(lambda point: False, "ended", Look(frozenset(), events=False))
 
     def step(self, count: int = 1) -> Stop:
         """Execute instructions of the chosen thread."""
@@ -262,7 +262,7 @@ class Forwards(Inspection):
             gone = warp is None or not warp.live >> focus.lane & 1
             return gone or (self._is_focus(point) and point.op is not None and wanted(point.op))
 
-        stop = self._forward(decide, "step", Look(frozenset(), self._focused))
+        stop = self._forward(decide, "step", Look(frozenset(), thread=self._focused))
         return replace(stop, reason="exited") if gone and stop.reason == "step" else stop
 
     def _depth(self) -> int:

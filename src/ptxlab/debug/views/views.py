@@ -235,7 +235,7 @@ class Views(Motion):
         with self._elsewhere():
             execution.multiplied_hook = multiplied
             try:
-                execution.advance(decide, Look(frozenset(), (name, self.focus.lane)))
+                execution.advance(decide, Look(frozenset(), thread=(name, self.focus.lane)))
             finally:
                 execution.multiplied_hook = None
         if not found:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from ptxlab.engine import Status
-from ptxlab.engine.llvm import _pieces, segment
+from ptxlab.engine.llvm import _pieces
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.llvm.region import emit_region
+from ptxlab.engine.llvm.segment import _register_values, segment
 from tests.engine.engine_helpers import Bench, program_of
 from tests.engine.test_control import Writer, unshared
 
@@ -77,11 +79,11 @@ def test_a_value_without_a_row_is_not_cut_off() -> None:
     assert [lanes for *_, lanes in _pieces.pieces(program, run, set(), 16)] == [32, 16]
 
 
-@pytest.mark.parametrize("limit", ["_BLOCK", "_DEEP"])
+@pytest.mark.parametrize(("module", "limit"), [(_register_values, "_BLOCK"), (segment, "_DEEP")], ids=["block", "deep"])
 @pytest.mark.parametrize("seed", range(4))
-def test_random_runs_with_limits(seed: int, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_runs_with_limits(seed: int, module: ModuleType, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are those of the interpreter also where a basic block ends after each op, and where LLVM can follow no operation."""
-    monkeypatch.setattr(segment, limit, 1)
+    monkeypatch.setattr(module, limit, 1)
     results = []
     for backend in ("llvm", "numpy"):
         # Another constant than elsewhere, so that no cached code is taken.
@@ -102,7 +104,7 @@ def test_a_long_run_has_no_long_block() -> None:
     text, _ = emit_region(program, nodes, list(range(len(nodes.nodes))), 16)
     blocks = [len(block.splitlines()) for block in re.split(r"^\w+:$", text, flags=re.MULTILINE)]
     assert sum(blocks) > 2000
-    assert max(blocks) < segment._BLOCK + 30
+    assert max(blocks) < _register_values._BLOCK + 30
 
 
 def test_llvm_cannot_follow_long_computations() -> None:

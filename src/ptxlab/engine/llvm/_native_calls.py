@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm.segment import symbol_address
+from ptxlab.engine.llvm.segment.segment import symbol_address
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import LoadedWord, Program

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm.segment import element_type
 from ptxlab.engine.llvm.vocabulary import WIDE, LlvmVocabulary
-from ptxlab.engine.lowering.matching import candidates, operand_specs
+from ptxlab.engine.lowering.matching import candidates, element_type, operand_specs
 from ptxlab.engine.program import Program
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.operands import Op, Reg

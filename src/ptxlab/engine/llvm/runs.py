@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ptxlab.engine.llvm._pieces import needed_by, pieces
 from ptxlab.engine.llvm.function_runs import call_for_run
-from ptxlab.engine.llvm.segment import Segment
+from ptxlab.engine.llvm.segment.segment import Segment
 from ptxlab.engine.lowering.repeated_ops import distinct_registers, repeated_runs
 from ptxlab.engine.program import Program
 from ptxlab.isa.native_ops import Nothing

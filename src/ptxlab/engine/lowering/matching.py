@@ -12,11 +12,22 @@ from ptxlab.engine.lowering.scope import Table
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds
 from ptxlab.isa.catalogue import Qualifiers, Row, match
-from ptxlab.isa.kinds import HIDDEN, TYPE_BITS
+from ptxlab.isa.kinds import HIDDEN, TYPE_BITS, type_bits
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.isa.requirements import Values
 
-__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fits", "operand_specs", "read_source", "shape_of", "write_result"]
+__all__ = [
+    "Candidate",
+    "Mismatch",
+    "OperandSpec",
+    "candidates",
+    "element_type",
+    "fits",
+    "operand_specs",
+    "read_source",
+    "shape_of",
+    "write_result",
+]
 
 _NO_ADDRESS = ("label", "func")
 _ABSENT = Unused()
@@ -316,3 +327,11 @@ def _fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence
             return tuple(taken)
     assert trouble is not None
     return trouble
+
+
+def element_type(type: str) -> str:
+    """The vocabulary's element type for an operand type; 128-bit operands are pairs of i64."""
+    if type in ("f32", "f64"):
+        return type
+    bits = type_bits(type)
+    return "i64" if bits == 128 else f"i{bits}"

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm.entry_points import Node, Nodes
-from ptxlab.engine.llvm.segment import element_type
-from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source, write_result
+from ptxlab.engine.lowering.matching import OperandSpec, element_type, operand_specs, read_source, write_result
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers, operand_registers
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
 from ptxlab.engine.reference._loaded_values import note_moves

@@ -1,0 +1,1 @@
+"""The body of the loop over a run of inline instructions."""

@@ -80,7 +80,7 @@ class Motion(Forwards):
                 if warp == name and lanes >> lane & 1:
                     here.extend(range(max(first, first + many - count), first + many))
 
-            self._scan(see, Look(frozenset(), passed=passed), first, end)
+            self._scan(see, Look(frozenset(), events=False, passed=passed), first, end)
             found = [*here, *found]
             if len(found) >= count:
                 break
@@ -110,7 +110,7 @@ class Motion(Forwards):
                 if warp == name and lanes >> lane & 1:
                     runs.append((first, many))
 
-            self._scan(see, Look(frozenset(), passed=passed), first, end)
+            self._scan(see, Look(frozenset(), events=False, passed=passed), first, end)
             behind = behind or (sum(runs[-1]) if runs else 0)
             for start in _pieces(runs):
                 begins = self._line_begins(start, behind)
@@ -131,7 +131,7 @@ class Motion(Forwards):
                 if last not in (None, before):
                     found.append(point.step)
 
-        self._scan(see, Look(frozenset(), thread=self._focused), first, end)
+        self._scan(see, Look(frozenset(), events=False, thread=self._focused), first, end)
         return found
 
     @interruptible
@@ -149,7 +149,7 @@ class Motion(Forwards):
             return False
 
         for first, end in self._stretches():
-            self._scan(see, Look(frozenset(), crossed=cross if self.stops.watching else None), first, end)
+            self._scan(see, Look(frozenset(), events=False, crossed=cross if self.stops.watching else None), first, end)
             last = found[-1] if found else -1
             while crossed and last < crossed[-1]:
                 before = crossed.pop()

@@ -9,11 +9,12 @@ from typing import Any
 from ptxlab._records import dataclass
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 
-__all__ = ["CopySlot", "MainSlot", "Slot"]
+__all__ = ["CopySlot", "MainSlot", "PipeSlot", "Slot"]
 
 _COPY_SLOT, _COPY_CLOCK, _COPY_GROUPS, _COPIED = map(
     int, (AgentWord.COPY_SLOT, AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS, AgentWord.COPIED)
 )
+_PIPE_CLOCK = int(AgentWord.PIPE_CLOCK)
 _GROUPS = 64
 """Groups of cp.async of a warp from which on those are forgotten that are complete."""
 
@@ -53,6 +54,26 @@ class MainSlot(Slot):
         """The number of the newest access."""
         clock: int = self.row[self.number]
         return clock
+
+
+class PipeSlot(Slot):
+    """The operations on tensor memory of one thread of a warp, which compiled code numbers, too (`AgentWord`)."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, number: int, name: int, words: memoryview, lane: int) -> None:
+        self.number, self.name, self._words = number, name, words
+        words[AgentWord.PIPE_SLOT], words[AgentWord.PIPE_LANES], words[_PIPE_CLOCK] = name, 1 << lane, 0
+
+    @property
+    def clock(self) -> int:
+        """The number of the operations that follow."""
+        clock: int = self._words[_PIPE_CLOCK]
+        return clock
+
+    @clock.setter
+    def clock(self, clock: int) -> None:
+        self._words[_PIPE_CLOCK] = clock
 
 
 class CopySlot(Slot):

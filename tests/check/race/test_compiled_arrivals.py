@@ -122,7 +122,7 @@ def run_lists(group: int, steps: list[list[lists.Step]], expected: int, meets: b
     st.sampled_from((1, 1, 2, 4, 32)),
     st.booleans(),
     st.sampled_from(("eager", "eager", "eager", "lazy", "random")),
-    st.sampled_from(("race", "race", "all", "default", ("race", "barrier"))),
+    st.sampled_from(("race", "race", "all", "all", ("race", "barrier"))),
     st.sampled_from(("practice", "practice", "practice", "spec")),
 )
 def test_arrivals_in_any_order(group: int, seed: int, expected: int, meets: bool, policy: str, check: Any, model: str) -> None:

@@ -233,7 +233,7 @@ class Barriers:
         found = completion.slots.get(id(barrier)) or completion.slots.get(0)
         if found is not None:
             slot, clock = found
-            barrier_clock.arrive(issuer, slot.number, clock, op)
+            barrier_clock.arrive(issuer, slot, clock, op)
             if len(completion.slots) > 1:
                 gathered, at = barrier_clock.gathered, slot.number
                 for row in _PERFORMED:
@@ -255,7 +255,7 @@ class Barriers:
         clocks.tick(agent)
 
     def _arrived_at_object(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
-        """A warp arrives on an mbarrier object. Compiled code does the same for usual arrivals (`emit_arrivals`)."""
+        """A warp arrives on an mbarrier object. Compiled code does the same for usual arrivals (`emit_mbarrier_functions`)."""
         barrier_clock: MbarrierClock = barrier.clock
         op, effects = warp.op, warp.op.effects
         rows = clocks.released_rows(agent)
@@ -271,7 +271,7 @@ class Barriers:
             slot.advance()
             rows[Row.EXECUTION, slot.number] = slot.clock
         barrier_clock.take(rows)
-        barrier_clock.arrive(agent, agent.main.number, agent.main.clock, op)
+        barrier_clock.arrive(agent, agent.main, agent.main.clock, op)
         if agent.foreign:
             _release_foreign(barrier_clock, agent)
             barrier_clock.leave_to_python()

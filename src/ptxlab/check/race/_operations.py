@@ -105,7 +105,7 @@ class Operations:
 
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         op, lane = operation.op, _lane(operation)
-        form, slot = self._forms[op.index], self._pipe(clocks, agent, lane)
+        form, slot = self._forms[op.index], agent.pipes.get(lane) or self._pipe(clocks, agent, lane)
         if form.numbered:
             self._renumber(agent, slot)
         self._recorder.record(clocks, agent, slot, form.kind, op, accesses)

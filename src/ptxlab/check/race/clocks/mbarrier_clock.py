@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.model import Component, Row
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, AgentWord
+from ptxlab.check.race.clocks.slots import PipeSlot, Slot
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -57,8 +57,9 @@ class WarpWord(IntEnum):
     """that of the warp at its last arrival; 0: Python handles the first one"""
     ARRIVAL_OP = 5
     COMMIT_CLOCK = 6
-    """the same for commits of operations of `AgentWord.PIPE_SLOT`"""
-    COMMIT_OP = 7
+    """the same for commits of one of its threads"""
+    COMMIT_HEAD = 7
+    """the instruction | the slot of the thread << 32"""
     END = 8
 
 
@@ -79,7 +80,7 @@ _DONE, _DONE_WIDTH, _GATHERED, _GATHERED_WIDTH, _TAKEN, _NOTED, _PYTHON = (
 )
 _EARLY = int(Component.EARLY)
 _WARP_BYTES = 8 * WarpWord.END
-_OP, _SLOT = 0xFFFF_FFFF, (1 << CLUSTER_SHIFT) - 1
+_OP = 0xFFFF_FFFF
 
 
 class MbarrierClock:
@@ -168,28 +169,28 @@ class MbarrierClock:
         """For these warps the initialisation is ordered before what they do from now on."""
         self._table[1:, WarpWord.CHECKED] = initialised
 
-    def arrive(self, agent: Agent, slot: int, clock: int, op: Any) -> None:
+    def arrive(self, agent: Agent, slot: Slot, clock: int, op: Any) -> None:
         """Keep the last arrival of a slot."""
-        self._uses[slot] = make_use((agent, slot, clock, op))
-        at = (1 + agent.index) * WarpWord.END
-        if slot == agent.main.number:
-            self.words[at + WarpWord.ARRIVAL_CLOCK], self.words[at + WarpWord.ARRIVAL_OP] = clock, op.index
-        elif slot == agent.words[AgentWord.PIPE_SLOT] & _SLOT:
-            self.words[at + WarpWord.COMMIT_CLOCK], self.words[at + WarpWord.COMMIT_OP] = clock, op.index
-        self.words[at + WarpWord.CHECKED] = 1
+        number, words, at = slot.number, self.words, (1 + agent.index) * WarpWord.END
+        self._uses[number] = make_use((agent, number, clock, op))
+        if slot is agent.main:
+            words[at + WarpWord.ARRIVAL_CLOCK], words[at + WarpWord.ARRIVAL_OP] = clock, op.index
+        elif type(slot) is PipeSlot and words[at + WarpWord.COMMIT_HEAD] >> 32 in (0, number):
+            words[at + WarpWord.COMMIT_CLOCK], words[at + WarpWord.COMMIT_HEAD] = clock, op.index | number << 32
+        words[at + WarpWord.CHECKED] = 1
 
     def arrivals(self) -> Iterator[Use]:
         """The last arrival of each slot, in the order of their first ones."""
-        for agent, slot, clock, op in self._uses.values():
-            at = (1 + agent.index) * WarpWord.END
-            if slot == agent.main.number:
+        for use in self._uses.values():
+            at = (1 + use.agent.index) * WarpWord.END
+            if use.slot == use.agent.main.number:
                 at += WarpWord.ARRIVAL_CLOCK
-            elif slot == agent.words[AgentWord.PIPE_SLOT] & _SLOT:
+            elif use.slot == self.words[at + WarpWord.COMMIT_HEAD] >> 32:
                 at += WarpWord.COMMIT_CLOCK
             else:
-                yield Use(agent, slot, clock, op)
+                yield use
                 continue
-            yield Use(agent, slot, self.words[at], self._ops[self.words[at + 1]])
+            yield Use(use.agent, use.slot, self.words[at], self._ops[self.words[at + 1] & _OP])
 
     def wait(self, agent: Agent, head: int, joins: bool) -> None:
         """Keep a wait until the next phase is complete. Lanes that execute it one after the other wait together if it ``joins``."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_tick, own_clock
-from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, StateWord
+from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.native.builder import Function, Module, Value
@@ -79,7 +79,9 @@ def _arrival(module: Module) -> None:
     with c.when(kind.eq(ANNOUNCES)):
         c.ret(words.word(WarpWord.CHECKED).ne(0).select(c.const("i64", DONE), PYTHON))
     completes = arrived >> COMPLETE_SHIFT
-    _leave_unless(c, state, about, WarpWord.ARRIVAL_CLOCK, words, completes)
+    with c.when(words.word(WarpWord.ARRIVAL_CLOCK).eq(0)):
+        c.ret(PYTHON)
+    _leave_unless(c, state, about, words, completes)
     with c.when(kind.eq(LANES_ARRIVE)):
         emit_tick(state, (head >> 32).to("i32").intrinsic("ctpop") - 1)  # the last one releases what all do
     c.call("gather", "void", state, about)
@@ -96,13 +98,17 @@ def _commit(module: Module) -> None:
     state, row = c.parameters
     head, arrived, agent = row.word(0), row.word(1), state.pointer(StateWord.AGENT)
     ctas, completes = (arrived >> CTAS_SHIFT) & _CTAS, arrived >> COMPLETE_SHIFT
-    with c.when((head >> 32).ne(agent.word(AgentWord.PIPE_LANES))):
-        c.ret(PYTHON)
     _leave_if_pending(c, state)
+    pipes = agent.pointer(AgentWord.PIPES)
+    with c.when(pipes.eq(0)):
+        c.ret(PYTHON)
+    pipe = pipes.at((head >> 32).lowest_bit() * (8 * PipeWord.END))
+    slot, clock = pipe.word(PipeWord.NAME) & SLOT, pipe.word(PipeWord.CLOCK)
     none = c.const("ptr", 0)  # an operation does not follow the wait of the warp that has issued it
     for rank, about in _objects(c, state, ctas, arrived):
-        _leave_unless(c, state, about, WarpWord.COMMIT_CLOCK, none, (completes >> rank) & 1)
-    slot, clock = agent.word(AgentWord.PIPE_SLOT) & SLOT, agent.word(AgentWord.PIPE_CLOCK)
+        _leave_unless(c, state, about, none, (completes >> rank) & 1)
+        with c.when(slot.eq(0) | (_words_of_warp(state, about).word(WarpWord.COMMIT_HEAD) >> 32).ne(slot)):
+            c.ret(PYTHON)
     width, own = state.word(StateWord.WIDTH), state.word(StateWord.SLOT) & SLOT
     for rank, about in _objects(c, state, ctas, arrived):
         gathered, taken = about.pointer(MbarrierWord.GATHERED), about.word(MbarrierWord.TAKEN).ne(0)
@@ -115,10 +121,10 @@ def _commit(module: Module) -> None:
             for component in Component:
                 place = gathered.at((width * line + slot + component) << 2)
                 place.store(clock.to("i32").intrinsic("umax", place.load("i32")))
-        _words_of_warp(state, about).set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_OP: head & _OP})
+        _words_of_warp(state, about).set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_HEAD: (slot << 32) | (head & _OP)})
         with c.when(((completes >> rank) & 1).ne(0)):
             c.call("complete", "void", about)
-    agent.set_word(AgentWord.PIPE_CLOCK, clock + 1)
+    pipe.set_word(PipeWord.CLOCK, clock + 1)
     state.pointer(StateWord.ROWS).at((width * Row.TENSOR + slot + Component.EARLY) << 2).store((clock + 1).to("i32"))
     c.ret(DONE)
 
@@ -150,11 +156,8 @@ def _objects(c: Function, state: Value, ctas: Value, arrived: Value) -> Iterator
         yield rank, _object(c, state, rank, arrived)
 
 
-def _leave_unless(c: Function, state: Value, about: Value, use: WarpWord, own: Value, completes: Value) -> None:
+def _leave_unless(c: Function, state: Value, about: Value, own: Value, completes: Value) -> None:
     """Leave a row to Python unless compiled code may release what the warp has done to an object."""
-    words = _words_of_warp(state, about)
-    with c.when((words.word(WarpWord.CHECKED).eq(0)) | words.word(use).eq(0)):
-        c.ret(PYTHON)
     with c.when(c.call("may_arrive", "i64", state, about, own, completes).eq(0)):
         c.ret(PYTHON)
 

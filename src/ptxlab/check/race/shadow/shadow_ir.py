@@ -49,6 +49,7 @@ __all__ = [
     "AgentWord",
     "MemoWord",
     "OpWord",
+    "PipeWord",
     "StateWord",
     "emit_shadow",
     "emit_suspect",
@@ -177,15 +178,20 @@ class AgentWord(IntEnum):
     """how many of the newest groups of cp.async have consecutive numbers, the last of which is `COPY_CLOCK` - 1"""
     COPIED = 12
     """the number of the newest copy, in a group or not yet"""
-    CLUSTER_MBARRIERS = 13
+    PIPES = 13
+    """the address of what numbers the operations of each lane on tensor memory (`PipeWord`), or 0"""
+    CLUSTER_MBARRIERS = 14
     """the address of the addresses of the tables of all CTAs of the cluster, by rank; 0 if Python handles the arrivals of the warp"""
-    PIPE_SLOT = 14
-    """the name of the slot of one thread's operations on tensor memory"""
-    PIPE_LANES = 15
-    """the bit of its lane; 0: none has issued any"""
-    PIPE_CLOCK = 16
-    """the number of the operations that follow"""
-    END = 24
+    END = 16
+
+
+class PipeWord(IntEnum):
+    """The words of the slot of a lane's operations on tensor memory."""
+
+    NAME = 0
+    """the name of the slot, 0 if there is none yet"""
+    CLOCK = 1
+    END = 2
 
 
 class MemoWord(IntEnum):

@@ -81,7 +81,7 @@ def _arrival(module: Module) -> None:
     completes = arrived >> COMPLETE_SHIFT
     with c.when(words.word(WarpWord.ARRIVAL_CLOCK).eq(0)):
         c.ret(PYTHON)
-    _leave_unless(c, state, about, words, completes)
+    _leave_unless(c, state, about, completes)
     with c.when(kind.eq(LANES_ARRIVE)):
         emit_tick(state, (head >> 32).to("i32").intrinsic("ctpop") - 1)  # the last one releases what all do
     c.call("gather", "void", state, about)
@@ -104,9 +104,8 @@ def _commit(module: Module) -> None:
         c.ret(PYTHON)
     pipe = pipes.at((head >> 32).lowest_bit() * (8 * PipeWord.END))
     slot, clock = pipe.word(PipeWord.NAME) & SLOT, pipe.word(PipeWord.CLOCK)
-    none = c.const("ptr", 0)  # an operation does not follow the wait of the warp that has issued it
     for rank, about in _objects(c, state, ctas, arrived):
-        _leave_unless(c, state, about, none, (completes >> rank) & 1)
+        _leave_unless(c, state, about, (completes >> rank) & 1)
         with c.when(slot.eq(0) | (_words_of_warp(state, about).word(WarpWord.COMMIT_HEAD) >> 32).ne(slot)):
             c.ret(PYTHON)
     width, own = state.word(StateWord.WIDTH), state.word(StateWord.SLOT) & SLOT
@@ -156,20 +155,19 @@ def _objects(c: Function, state: Value, ctas: Value, arrived: Value) -> Iterator
         yield rank, _object(c, state, rank, arrived)
 
 
-def _leave_unless(c: Function, state: Value, about: Value, own: Value, completes: Value) -> None:
+def _leave_unless(c: Function, state: Value, about: Value, completes: Value) -> None:
     """Leave a row to Python unless compiled code may release what the warp has done to an object."""
-    with c.when(c.call("may_arrive", "i64", state, about, own, completes).eq(0)):
+    with c.when(c.call("may_arrive", "i64", state, about, completes).eq(0)):
         c.ret(PYTHON)
 
 
 def _may_arrive(module: Module) -> None:
-    """``i64 may_arrive(state, about, own, completes)``: whether its rows are as wide as the agent's, and nothing is to report.
+    """``i64 may_arrive(state, about, completes)``: whether its rows are as wide as the agent's, and nothing is to report.
 
-    If the arrival ``completes`` a phase, all waits for the phase before are ordered before it. The wait whose words are ``own`` is that in
-    any case.
+    If the arrival ``completes`` a phase, all waits for the phase before are ordered before it.
     """
-    c = Function(module, "may_arrive", "i64", "ptr state, ptr about, ptr own, i64 completes", internal=True)
-    state, about, own, completes = c.parameters
+    c = Function(module, "may_arrive", "i64", "ptr state, ptr about, i64 completes", internal=True)
+    state, about, completes = c.parameters
     width = state.word(StateWord.WIDTH)
     with c.when(about.word(MbarrierWord.PYTHON).ne(0) | about.word(MbarrierWord.GATHERED_WIDTH).ne(width)):
         c.ret(0)
@@ -179,7 +177,7 @@ def _may_arrive(module: Module) -> None:
     with c.loop(about.word(MbarrierWord.WARPS)) as warp:
         words = about.at((warp + 1) * (8 * WarpWord.END))
         clock = words.word(WarpWord.WAIT_CLOCK)
-        with c.when(clock.ne(0) & words.ne(own)):
+        with c.when(clock.ne(0)):
             latest = c.const("i32", 0)
             for line in (Row.EXECUTION, Row.TENSOR):
                 column = (width * line + (warp + 1) * len(Component) + Component.EARLY) << 2

@@ -204,3 +204,65 @@ def test_python_handles_the_first_commit_of_each_thread(group: int, name: str, m
     assert texts == []
     assert sum(n for opcode, n in services.items() if "commit" in opcode) == 10
     assert len(calls) == 1
+
+
+ANOTHER_CLUSTER = """
+mov.u32 %r10, %ctaid.x;
+setp.eq.u32 %p5, %r10, 1;
+setp.eq.u32 %p3, %r1, 32;
+mov.u32 %r5, 7;
+@%p5 bra RECEIVE;
+@%p1 st.global.u32 [%rd1], %r5;
+@%p1 st.release.gpu.global.u32 [%rd1+256], %r5;
+bra DONE;
+RECEIVE:
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+mov.u32 %r3, 0;
+AGAIN:
+bar.sync 0;
+setp.ne.u32 %p4, %r3, 6;
+or.pred %p6, %p4, %p3;
+@%p6 bra ARRIVE;
+FLAG:
+{acquire}.global.u32 %r6, [%rd1+256];
+setp.ne.u32 %p2, %r6, 7;
+@%p2 bra FLAG;
+ARRIVE:
+@%p1 mbarrier.arrive.shared::cta.b64 _, [%r7];
+and.b32 %r4, %r3, 1;
+FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r4;
+@!%p2 bra FULL;
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 10;
+@%p4 bra AGAIN;
+@%p3 ld.global.u32 %r6, [%rd1];
+@%p3 st.global.u32 [%rd1+512], %r6;
+DONE:
+"""
+"""A thread of the second CTA acquires what the first one has released, and arrives; another warp waits for that and reads."""
+
+
+@pytest.mark.parametrize(("acquire", "count"), [("ld.acquire.gpu", 0), ("ld.relaxed.gpu", 1)])
+def test_what_another_cluster_has_released(acquire: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    diagnostics, *_ = both_ways(lambda: outcome(launch(ANOTHER_CLUSTER.format(acquire=acquire), grid=2, check="race")), monkeypatch)
+    assert len(diagnostics) == count
+
+
+UNANNOUNCED = """
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+fence.proxy.async.shared::cta;
+@!%p1 bra DONE;
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd1], 64, [%r7];
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0;
+ld.shared.u32 %r3, [%r2];
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 48;
+DONE:
+"""
+
+
+def test_bytes_that_are_announced_after_an_access(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report about the access says how many were missing then."""
+    diagnostics, *_ = both_ways(lambda: outcome(launch(UNANNOUNCED, block=32, check="race")), monkeypatch)
+    (found,) = (text for text in diagnostics if "X103" in text)
+    assert "64 bytes" in found

@@ -103,8 +103,8 @@ def emit_drain(module: Module) -> None:
 def emit_replay(module: Module, quick: bool) -> None:
     """``void replay(context, agent)``: process the rows of the warp that has run (`Word.EVENT_REPLAY`, `AgentWord`).
 
-    It leaves them to Python where Python handles one (`StateWord.REPLAYED`), or at once if it has left them before, if the table of objects is
-    not complete, or if ``quick`` functions have processed enough rows.
+    It leaves them to Python where Python handles one (`StateWord.REPLAYED`), or at once if it has left them before, if the table of
+    objects is not complete, or if ``quick`` functions have processed enough rows.
     """
     c = Function(module, "replay", "void", "ptr context, ptr agent")
     context, agent = c.parameters

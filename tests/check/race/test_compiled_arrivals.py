@@ -216,35 +216,40 @@ mov.u32 %r5, 7;
 @%p1 st.release.gpu.global.u32 [%rd1+256], %r5;
 bra DONE;
 RECEIVE:
-@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 2;
+setp.eq.u32 %p7, %r1, 64;
+or.pred %p7, %p7, %p1;
 mov.u32 %r3, 0;
 AGAIN:
 bar.sync 0;
 setp.ne.u32 %p4, %r3, 6;
-or.pred %p6, %p4, %p3;
+setp.lt.u32 %p6, %r1, 64;
+or.pred %p6, %p4, %p6;
 @%p6 bra ARRIVE;
 FLAG:
 {acquire}.global.u32 %r6, [%rd1+256];
 setp.ne.u32 %p2, %r6, 7;
 @%p2 bra FLAG;
 ARRIVE:
-@%p1 mbarrier.arrive.shared::cta.b64 _, [%r7];
+@%p7 mbarrier.arrive.shared::cta.b64 _, [%r7];
 and.b32 %r4, %r3, 1;
 FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r4;
 @!%p2 bra FULL;
 add.u32 %r3, %r3, 1;
-setp.lt.u32 %p4, %r3, 10;
+setp.lt.u32 %p4, %r3, 7;
 @%p4 bra AGAIN;
 @%p3 ld.global.u32 %r6, [%rd1];
 @%p3 st.global.u32 [%rd1+512], %r6;
 DONE:
 """
-"""A thread of the second CTA acquires what the first one has released, and arrives; another warp waits for that and reads."""
+"""The third warp of the second CTA acquires what the first CTA has released, and arrives. The first one arrives last, the second reads."""
 
 
 @pytest.mark.parametrize(("acquire", "count"), [("ld.acquire.gpu", 0), ("ld.relaxed.gpu", 1)])
 def test_what_another_cluster_has_released(acquire: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    diagnostics, *_ = both_ways(lambda: outcome(launch(ANOTHER_CLUSTER.format(acquire=acquire), grid=2, check="race")), monkeypatch)
+    diagnostics, *_ = both_ways(
+        lambda: outcome(launch(ANOTHER_CLUSTER.format(acquire=acquire), grid=2, block=96, check="race")), monkeypatch
+    )
     assert len(diagnostics) == count
 
 
@@ -266,3 +271,28 @@ def test_bytes_that_are_announced_after_an_access(monkeypatch: pytest.MonkeyPatc
     diagnostics, *_ = both_ways(lambda: outcome(launch(UNANNOUNCED, block=32, check="race")), monkeypatch)
     (found,) = (text for text in diagnostics if "X103" in text)
     assert "64 bytes" in found
+
+
+LOADED = """
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
+ld.shared.u32 %r8, [slot];
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 32;
+bar.sync 0;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r1};
+tcgen05.wait::st.sync.aligned;
+mov.u32 %r3, 0;
+AGAIN:
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r8];
+add.u32 %r5, %r4, %r4;
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 4;
+@%p4 bra AGAIN;
+tcgen05.wait::ld.sync.aligned;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, 32;
+"""
+
+
+def test_an_arrival_after_the_registers_of_a_load_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load is known to be complete in the tensor core, which the arrival releases, too."""
+    both_ways(lambda: outcome(launch(LOADED, block=32, check="race")), monkeypatch)

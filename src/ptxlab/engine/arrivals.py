@@ -5,17 +5,20 @@ They change the rows of the objects (`ptxlab.engine.mbarrier_rows`) as `ptxlab.m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, row_address
+from ptxlab.engine.support.event_rows import emit_replay
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_arrive", "emit_commit", "emit_progress"]
+__all__ = ["COMPLETE_SHIFT", "CTAS_SHIFT", "OFFSET_MASK", "emit_arrive", "emit_commit", "emit_progress"]
 
+CTAS_SHIFT, COMPLETE_SHIFT = SHARED_RANK_SHIFT, 40
+OFFSET_MASK = (1 << CTAS_SHIFT) - 1
+"""How `Word.ARRIVED` says which objects an instruction has named: their offset in shared memory; at CTAS_SHIFT a bit for each CTA of the
+cluster that has one of them; at COMPLETE_SHIFT the same for those whose phase it has completed."""
 _WINDOW = 1 << 32
 """Above all addresses in the shared window; generic ones are larger."""
 _MOST = (1 << 20) - 1
@@ -26,19 +29,21 @@ _MOST = (1 << 20) - 1
 class _Row:
     """The numbers of an object, as i64; ``transactions`` with those that are added."""
 
+    rank: Value
     place: Value
     phases: Value
     pending: Value
     transactions: Value
 
-    def perform(self, count: Value) -> None:
-        """Arrive, and complete the phase if it is the last arrival."""
+    def perform(self, count: Value) -> Value:
+        """Arrive, and complete the phase if it is the last arrival; returns the bits of the CTA for `Word.ARRIVED`."""
         left = self.pending - count
         last = left.eq(0) & self.transactions.eq(0)
         expected = self.place.load("i32", Cell.EXPECTED).to("i64")
         self.place.store((self.phases + last.to("i64")).to("i32"), Cell.PHASES)
         self.place.store(last.select(expected, left).to("i32"), Cell.PENDING)
         self.place.store(self.transactions.to("i32"), Cell.TRANSACTIONS)
+        return ((last.to("i64") << COMPLETE_SHIFT) | (1 << CTAS_SHIFT)) << self.rank
 
 
 def _unless(c: Function, condition: Value) -> None:
@@ -65,7 +70,7 @@ def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value,
     _unless(c, shared.at(offset).word(0).eq(MBARRIER_TOKEN) & phases.ne(0))
     _unless(c, pending.ne(0) & count.ule(pending) & transactions.le(_MOST))
     _unless(c, pending.ne(count) | transactions.ne(0) | awaited.eq(0))
-    return _Row(place, phases, pending, transactions)
+    return _Row(rank, place, phases, pending, transactions)
 
 
 def emit_progress(context: Value, steps: Value | int) -> None:
@@ -88,10 +93,14 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     if not anywhere:
         _unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     _unless(c, count.ule(_MOST) & size.ule(_MOST))
+    with c.when(size.ne(0)):
+        # Reports about accesses before the announcement state the bytes that were announced then.
+        emit_replay(c, context)
+        _unless(c, context.word(Word.EVENT_COUNT).eq(0))
     count = count * lanes
     row = _find(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
-    row.perform(count)
+    context.set_word(Word.ARRIVED, offset | row.perform(count))
     emit_progress(context, steps)
     c.ret(state)
 
@@ -111,16 +120,18 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     rank, offset = _within(context, address)
     one, nothing = c.const("i64", 1), c.const("i64", 0)
     if not multicast:
-        _find(c, context, rank, offset, one, nothing).perform(one)
+        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(one))
         emit_progress(context, c.const("i64", 2))
         c.ret(0)
         return
     table, size = context.pointer(Word.CLUSTER), context.word(Word.CLUSTER_SIZE)
     _unless(c, rank.ult(size))
     _unless(c, table.at(rank << 4).word(1).ne(0) & ctas.ne(0) & (ctas >> size).eq(0))
-    act: Callable[[_Row], None]
-    for act in (lambda row: None, lambda row: row.perform(one)):
-        with c.each_bit(ctas) as each:
-            act(_find(c, context, each, offset, one, nothing))
+    with c.each_bit(ctas) as each:
+        _find(c, context, each, offset, one, nothing)
+    arrived = c.variable("i64", offset)
+    with c.each_bit(ctas) as each:
+        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(one))
+    context.set_word(Word.ARRIVED, arrived.get())
     emit_progress(context, ctas.intrinsic("ctpop") + 1)
     c.ret(0)

@@ -35,12 +35,9 @@ def is_direct(program: Program, op: Op) -> bool:
 
 
 def is_direct_arrival(program: Program, op: Op) -> bool:
-    """Whether compiled code may complete an arrival, an expectation or a commit, if the launch permits it (`Word.PERMITTED`).
-
-    Recorded programs are for observers who must see them.
-    """
+    """Whether compiled code may complete an arrival, an expectation or a commit, if the launch permits it (`Word.PERMITTED`)."""
     effects, operands = op.effects, op.operands
-    if op.row.kind != "service" or op.row.flow is not None or program.stepped or program.recorded:
+    if op.row.kind != "service" or op.row.flow is not None or program.stepped:
         return False
     if isinstance(effects, CompletionArrival):
         address, *ctas = operands

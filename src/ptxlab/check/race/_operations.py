@@ -84,9 +84,8 @@ class Operations:
         if warp is None:
             return
         clocks, agent = warp.state["race"]
-        index, transfers = operation.op.index, agent.transfers
-        if transfers is not None and (transfers[HELD] or transfers[LOADS]):
-            self._tensor_memory.consume(clocks, agent, index)
+        index = operation.op.index
+        self._consume(clocks, agent, index)
         form = self._forms.get(index) or self._form(operation.op)
         accesses = () if operation.accesses is None else operation.accesses()
         form.handler(warp, clocks, agent, operation, accesses if type(accesses) is tuple else tuple(accesses))
@@ -121,7 +120,7 @@ class Operations:
         """The slot of a thread's operations on tensor memory, made on first use."""
         slot = agent.pipes.get(lane)
         if slot is None:
-            slot = agent.pipes[lane] = clocks.own(agent, (Completion.COMMIT, lane))
+            slot = clocks.pipe(agent, lane)
             self._renumber(agent, slot)
         return slot
 
@@ -131,17 +130,33 @@ class Operations:
         agent.tensor[slot.number + _EARLY] = clock
 
     def _commit(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+        operation.agent = self._committed(clocks, agent, _lane(operation))
+
+    def _committed(self, clocks: Clocks, agent: Agent, lane: int) -> PendingCompletion:
         """Operations between two commits have one number if they execute in the order of issue: only commits complete them."""
-        slot = self._pipe(clocks, agent, _lane(operation))
-        _arrives_for(clocks, agent, operation, slot)
+        slot = self._pipe(clocks, agent, lane)
+        completion = _completion_of(clocks, agent, slot)
         self._renumber(agent, slot)
+        return completion
+
+    def commit(self, warp: Warp) -> PendingCompletion:
+        """Compiled code has performed the commit of one lane; `Barriers.performed` follows."""
+        clocks, agent = warp.state["race"]
+        self._consume(clocks, agent, warp.op.index)
+        return self._committed(clocks, agent, warp.mask.bit_length() - 1)
+
+    def _consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
+        """An instruction may have read registers of tcgen05.ld."""
+        transfers = agent.transfers
+        if transfers is not None and (transfers[HELD] or transfers[LOADS]):
+            self._tensor_memory.consume(clocks, agent, index)
 
     # ---------------------------------------------------------------------------------------------------------------- copies
 
     def _copies_arrive(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         slot = clocks.copies(agent)
         slot.advance()
-        _arrives_for(clocks, agent, operation, slot)
+        operation.agent = _completion_of(clocks, agent, slot)
 
     def _strong_store(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         """Nothing reports the completion: it is a strong access of the thread, which releases what was done before the issue."""
@@ -203,11 +218,12 @@ def _untracked(warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperati
     operation.agent = _pending_completion(clocks, agent)
 
 
-def _arrives_for(clocks: Clocks, agent: Agent, operation: AsyncOperation, slot: Slot) -> None:
-    """The operation arrives on mbarriers when all operations of a slot are complete."""
-    operation.agent = completion = _pending_completion(clocks, agent)
+def _completion_of(clocks: Clocks, agent: Agent, slot: Slot) -> PendingCompletion:
+    """That of an operation which arrives on mbarriers when all operations of a slot are complete."""
+    completion = _pending_completion(clocks, agent)
     completion.slots[0] = slot, slot.clock
     completion.covers(slot, slot.clock)
+    return completion
 
 
 def _digest(accesses: Iterable[MemoryAccess]) -> int:

@@ -17,25 +17,42 @@ from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
+    ANNOUNCES,
+    ARRIVES_ONCE,
     COMMIT,
     COPY_ACCESS,
     COPY_WAIT,
     HANDLED,
     HOW_SHIFT,
+    LANES_ARRIVE,
+    MBARRIER_ARRIVAL,
     MBARRIER_WAIT,
     OP_WORDS,
     PROXY_FENCES,
     READS_TOO,
+    TENSOR_COMMIT,
     TENSOR_WAITS,
     TRANSFER,
     OpWord,
     StateWord,
 )
 from ptxlab.check.race.shadow.transfers import columns_of
-from ptxlab.engine.direct_services import is_direct
+from ptxlab.engine.direct_services import is_direct, is_direct_arrival
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import CommitGroup, Completion, Fence, MbarrierWait, ProxyFence, Scope, Space, TensorWait, WaitGroup
+from ptxlab.isa.effects import (
+    CommitGroup,
+    Completion,
+    CompletionArrival,
+    Fence,
+    MbarrierArrive,
+    MbarrierWait,
+    ProxyFence,
+    Scope,
+    Space,
+    TensorWait,
+    WaitGroup,
+)
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.native import address_of
@@ -153,6 +170,8 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     for op in program.ops:
         if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
             table[op.index, OpWord.HOW] = COMMIT
+        elif is_direct_arrival(program, op):
+            table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_arrival(op)
         elif is_direct(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
     table[[2 * len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
@@ -167,6 +186,16 @@ def _describe_wait(op: Op) -> tuple[int, int]:
         return HANDLED | COPY_WAIT, pending.value & 0xFFFFFFFF
     acquires = isinstance(op.effects, MbarrierWait) and not op.effects.order.relaxed
     return HANDLED | MBARRIER_WAIT * acquires, 0
+
+
+def _describe_arrival(op: Op) -> tuple[int, int]:
+    """The same words of an arrival, an expectation or a commit."""
+    effects = op.effects
+    if isinstance(effects, CompletionArrival):
+        return HANDLED | TENSOR_COMMIT, 0
+    if isinstance(effects, MbarrierArrive):
+        return HANDLED | MBARRIER_ARRIVAL * (not effects.order.relaxed), LANES_ARRIVE if effects.expects else ARRIVES_ONCE
+    return HANDLED | MBARRIER_ARRIVAL, ANNOUNCES
 
 
 def _result_is_read(program: Program, index: int) -> bool:

@@ -177,7 +177,7 @@ class _Service:
                     with code.each_bit(self.mask) as lane:
                         row.store(left.get(), lane)
                         left.set(left.get() - count)
-                self.count()
+                self.complete(caller.context.word(Word.ARRIVED))
 
     def commit(self) -> None:
         """A commit of one lane."""
@@ -189,7 +189,7 @@ class _Service:
         name = f"commit_{'pair' if self.op.q.cta_group == 'cta_group::2' else 'cta'}_{'multicast' if many else 'one'}"
         done = caller.helper(name, "i64", caller.context, self.mask, where, which)
         with code.when(done.eq(0)):
-            self.count()
+            self.complete(caller.context.word(Word.ARRIVED))
 
     def _address(self, operand: Resolved) -> tuple[Value, Value | None]:
         """An address in the lowest lane, and whether all lanes have it; None if that is certain."""

@@ -194,6 +194,9 @@ class Word(IntEnum):
     AHEAD = 78
     """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
 
+    OPERANDS_TAKEN = 79
+    """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
+
 
 WORDS = 80
 MAP_ADDRESS = -64

@@ -12,7 +12,7 @@ from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
-from ptxlab.check.operands._products import Accumulator, CtaMemory, CtaProduct, KnownProduct
+from ptxlab.check.operands._products import CompiledProducts, CtaMemory, CtaProduct, KnownProduct
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
@@ -31,7 +31,7 @@ from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import ObservedRepetition, Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class OperandCheck(Observer):
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
         self._scale_check = ScaleCheck(self._reporter, self._listed)
+        self._compiled = CompiledProducts(self._word_check, self._repetitions)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
         self._tensor: defaultdict[int, TensorSources] = defaultdict(TensorSources)
@@ -101,6 +102,7 @@ class OperandCheck(Observer):
         words = self._memory[id(warp.cta)].words
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
+            warp.words[Word.OPERANDS_TAKEN] = words.taken.address
             if self._by_bytes:
                 warp.words[Word.COPIED_BYTES] = address_of(words.bytes)
         if self._listed is not None:
@@ -162,11 +164,23 @@ class OperandCheck(Observer):
             memory.products.append(product)
             accumulator = memory.accumulators.get(product.accumulator)
             if accumulator is None:
-                accumulator = memory.accumulators[product.accumulator] = Accumulator()
+                accumulator = memory.accumulators[product.accumulator] = self._compiled.accumulator(product, memory.words)
+            accumulator.words.has(product.columns)
             parts.append(CtaProduct(memory, accumulator))
         beside = bool(product.tensor_a is not None or product.scales or self._launch.program.loaded.matrices)
         product.watched = known = KnownProduct(parts, beside)
         return known
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """Compiled code compares words with those that the product before lets it expect; it looks at nothing that stands elsewhere."""
+        product = None if operation.product is None else operation.product()
+        known: KnownProduct | None = None if product is None else product.watched
+        if product is None or known is None or not self._by_words:
+            return None
+        loaded, a = self._launch.program.loaded, product.tensor_a
+        if product.scales or (loaded.cells if a is not None else known.beside and self._elements.takes(operation.op)):
+            return None
+        return self._compiled.repetition(product, known, self._alike)
 
     def _multiplied_beside(self, operation: AsyncOperation, product: MatrixProduct) -> None:
         """A matrix may not be in shared memory, and there may be scale factors."""
@@ -226,6 +240,8 @@ class OperandCheck(Observer):
             memory = self._memory.get(id(cta))
             if memory is not None:
                 shared, words = memory.shared, memory.words
+                if words is not None:
+                    words.taken.brought_otherwise()
                 entries = shared.entries_of(copy.source.chunks)
                 self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:
@@ -261,12 +277,12 @@ class OperandCheck(Observer):
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
         memory, accumulator, operands = part.memory, part.accumulator, product.operands
         shared, cta = memory.shared, memory.cta
+        before_operands = accumulator.operands if product.accumulate else None
         if self._by_words and (words := memory.words) is not None:
             known = self._word_check.multiplied(operation, product, words, accumulator.words, cta)
             if not known and self._listed is not None and operation.op.index not in self._kept:
                 self._elements.multiplied_joined(operation, product, words, cta)
-        before_operands = accumulator.operands if product.accumulate else None
-        accumulator.operands = operands
+        accumulator.takes(operands)
         if before_operands is not part.alike and before_operands is not None:
             if (before_operands, operands) not in self._alike:
                 self._compare_sizes(operation, product, before_operands, cta)
@@ -275,9 +291,9 @@ class OperandCheck(Observer):
         moved = 0
         if product.tensor_a is not None:
             column, columns = product.tensor_a.column, product.tensor_a.columns
-            last = accumulator.column if product.accumulate else None
+            last = accumulator.words.column if product.accumulate else None
             moved = 0 if last is None else column - last
-            accumulator.column = column
+            accumulator.words.column = column
             self._column_steps.taken(column)
             if 0 < abs(moved) < columns:
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)

@@ -97,7 +97,8 @@ class Sanitizer(Observer):
             setattr(self, event, getattr(barriers, event))
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
-        self.issued = Operations(recorder, self._tensor_memory, wgmma, self._releases).issued  # type: ignore[method-assign]
+        operations = Operations(recorder, self._tensor_memory, wgmma, self._releases)
+        self.issued, self.repetition = operations.issued, operations.repetition  # type: ignore[method-assign]
         self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
         self._handlers: Handlers = {

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
-from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, Slot
+from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, PipeSlot, Slot
 from ptxlab.check.race.clocks.waits import Waits
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, PipeWord
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.effects import Completion, ProxyFence, Space
 from ptxlab.native import address_of
@@ -24,6 +24,7 @@ __all__ = ["Agent", "Clocks", "Rows", "Slot", "join", "joined"]
 Rows: TypeAlias = NDArray[np.uint32]
 
 _FIRST_WIDTH = 64
+_LANES = 32
 _MAPS = "tensor maps"
 
 
@@ -66,8 +67,10 @@ class Agent:
     """By scope and cluster: rows that relaxed reads and waits have observed, for the next acquiring fence."""
     foreign: dict[int, Rows] = field(default_factory=dict)
     """By other clusters: what the warp has acquired of them."""
-    pipes: dict[int, Slot] = field(default_factory=dict)
-    """By lane: the slot of its operations on tensor memory."""
+    pipes: dict[int, PipeSlot] = field(default_factory=dict)
+    """By lane: the slot of its operations on tensor memory, made on first use (`Clocks.pipe`)."""
+    pipe_words: Any = None
+    """The words of these slots (`PipeWord`)."""
     copies: CopySlot | None = None
     """The slot of its cp.async, made on first use (`Clocks.copies`)."""
     loads: list[tuple[int, int]] = field(default_factory=list)
@@ -186,6 +189,17 @@ class Clocks:
         if found is None:
             number, name = self._number(agent, Completion.COPY_GROUP)
             found = agent.copies = agent.slots[Completion.COPY_GROUP] = CopySlot(number, name, agent.words, agent.execution)
+        return found
+
+    def pipe(self, agent: Agent, lane: int) -> PipeSlot:
+        """The slot of a lane's operations on tensor memory, made on first use."""
+        found = agent.pipes.get(lane)
+        if found is None:
+            if agent.pipe_words is None:
+                agent.pipe_words = np.zeros((_LANES, PipeWord.END), np.int64)
+                agent.words[AgentWord.PIPES] = address_of(agent.pipe_words)
+            what = Completion.COMMIT, lane
+            found = agent.pipes[lane] = agent.slots[what] = PipeSlot(*self._number(agent, what), agent.pipe_words[lane].data)
         return found
 
     # --------------------------------------------------------------------------------------------------- release and acquire

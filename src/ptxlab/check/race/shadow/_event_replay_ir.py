@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race.clocks.waits import MbarrierWord, WaitWord
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
+from ptxlab.check.race.shadow.issue_ir import HEADER
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
     CLUSTER_SHIFT,
@@ -37,7 +38,6 @@ _CLOCKS = "<16 x i32>"
 
 _LANE_BYTES = 4
 _DONE, _PYTHON, _SUSPECT = range(3)
-_HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
 _SLOT = (1 << CLUSTER_SHIFT) - 1
 _OP = 0xFFFF_FFFF
 
@@ -113,13 +113,13 @@ def emit_replay(module: Module, quick: bool) -> None:
         left.store(rest)
         with c.when(rest.lt(0)):
             c.ret()
-    running = [state.word(word) for word in _HEADER]
-    for word in _HEADER:
+    running = [state.word(word) for word in HEADER]
+    for word in HEADER:
         state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
     for at, value in enumerate((context.word(Word.EVENTS), c.const("i64", 0), count)):
         state.set_word(StateWord.DRAINED + at, value)
     stopped = c.call("drain", "i64", state)
-    for word, value in zip(_HEADER, running, strict=True):
+    for word, value in zip(HEADER, running, strict=True):
         state.set_word(word, value)
     with c.when(stopped.eq(count) & state.word(StateWord.SUSPECT_COUNT).eq(0)) as otherwise:
         context.set_word(Word.EVENT_COUNT, 0)

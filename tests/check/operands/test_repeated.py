@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.check import Words
-from ptxlab.check.operands.words.repeated import CtaTaken, Known, LastTaken, Repeated
+from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
 from ptxlab.check.operands.words.repeated_ir import KNOWN, OTHER, STEP
 from ptxlab.engine.word_sources import NO_SOURCE
 

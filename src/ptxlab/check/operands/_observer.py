@@ -20,6 +20,7 @@ from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Entries, Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.check.operands.words.check import WordCheck, Words
@@ -59,6 +60,7 @@ class OperandCheck(Observer):
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
         self._layouts: dict[Layout, int] = {}
+        self._places: dict[int, int] = {}
         self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
         """Of the operands of an instruction, by the places and arrays of the tiles in shared memory: equal CTAs share them."""
         self._steps: set[tuple[Images, Images]] = set()
@@ -83,8 +85,8 @@ class OperandCheck(Observer):
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
+        self._compiled = CompiledProducts(self._word_check, self._repetitions, self._alike, self._steps)
         self._scale_check = ScaleCheck(self._reporter, self._listed)
-        self._compiled = CompiledProducts(self._word_check, self._repetitions)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
         self._tensor: defaultdict[int, TensorSources] = defaultdict(TensorSources)
@@ -93,16 +95,17 @@ class OperandCheck(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         noted = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
         for cta, words in zip(ctas, noted, strict=True):
-            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts), words)
+            taken = CtaTaken() if words is None else words.taken
+            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts, taken, self._places), words, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
         words = self._memory[id(warp.cta)].words
+        warp.words[Word.OPERANDS_TAKEN] = self._memory[id(warp.cta)].taken.address
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
-            warp.words[Word.OPERANDS_TAKEN] = words.taken.address
             if self._by_bytes:
                 warp.words[Word.COPIED_BYTES] = address_of(words.bytes)
         if self._listed is not None:
@@ -164,7 +167,7 @@ class OperandCheck(Observer):
             memory.products.append(product)
             accumulator = memory.accumulators.get(product.accumulator)
             if accumulator is None:
-                accumulator = memory.accumulators[product.accumulator] = self._compiled.accumulator(product, memory.words)
+                accumulator = memory.accumulators[product.accumulator] = self._compiled.accumulator(product, memory.taken)
             accumulator.words.has(product.columns)
             parts.append(CtaProduct(memory, accumulator))
         beside = bool(product.tensor_a is not None or product.scales or self._launch.program.loaded.matrices)
@@ -175,12 +178,14 @@ class OperandCheck(Observer):
         """Compiled code compares words with those that the product before lets it expect; it looks at nothing that stands elsewhere."""
         product = None if operation.product is None else operation.product()
         known: KnownProduct | None = None if product is None else product.watched
-        if product is None or known is None or not self._by_words:
+        if product is None or known is None or len(product.ctas) != 1 or len(known.ctas) != 1:
             return None
         loaded, a = self._launch.program.loaded, product.tensor_a
         if product.scales or (loaded.cells if a is not None else known.beside and self._elements.takes(operation.op)):
             return None
-        return self._compiled.repetition(product, known, self._alike)
+        if self._by_words:
+            return self._compiled.of_words(product, known.ctas[0])
+        return None if operation.op.index in self._kept else self._compiled.of_tiles(product, known.ctas[0])
 
     def _multiplied_beside(self, operation: AsyncOperation, product: MatrixProduct) -> None:
         """A matrix may not be in shared memory, and there may be scale factors."""
@@ -306,8 +311,9 @@ class OperandCheck(Observer):
         kept = self._kept.get(operation.op.index)
         if kept is not None:
             placed = [None if operand.name == kept else held for operand, held in zip(operands, placed, strict=True)]
-        before = accumulator.tiles if product.accumulate else None
-        accumulator.tiles = images, placed
+        before = accumulator.tiles(shared) if product.accumulate else None
+        accumulator.takes_tiles(images, placed, shared)
+        part.before = None if before is None else before[0]
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0].repeats(images)
         if again or self._repetitions.runs:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
@@ -23,7 +24,7 @@ from ptxlab.check.operands.words.images import (
     words_in_chunks,
 )
 from ptxlab.check.operands.words.joined import are_joined
-from ptxlab.check.operands.words.repeated import CtaTaken, Known, LastTaken, Repeated
+from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
 from ptxlab.check.operands.words.repeated_ir import OTHER, STEP
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in

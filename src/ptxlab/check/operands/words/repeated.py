@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
+from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
 from ptxlab.check.operands.words.images import WORD, TakenWords, WordImage, form_of
-from ptxlab.check.operands.words.repeated_ir import CtaWord, ImagesWord, TakenWord, functions_for
+from ptxlab.check.operands.words.repeated_ir import ImagesWord, functions_for
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
 
-__all__ = ["MOST_ACCUMULATORS", "CtaTaken", "Differences", "Known", "LastTaken", "Repeated"]
+__all__ = ["Differences", "Known", "LastTaken", "Repeated"]
 
 _NUMBERS = count(1)
 """Of repeated instructions, of all launches."""
@@ -43,10 +44,6 @@ class Known:
         if form_of(base) != form_of(self.sources.item(0)) or (found != found[0]).any():
             return None
         return WordImage(base, self.line, self.word)
-
-
-MOST_ACCUMULATORS = 64
-"""Accumulators of a CTA of which compiled code knows."""
 
 
 class Differences:
@@ -88,32 +85,6 @@ class Differences:
     def found(self, host: int) -> bool:
         """Whether there are some among the sources at a host address."""
         return bool(self._differs(host, self.address))
-
-
-class CtaTaken:
-    """The words of a CTA by which compiled code knows what products take.
-
-    Attributes
-    ----------
-    address : the host address
-    """
-
-    __slots__ = ("_words", "address")
-
-    def __init__(self) -> None:
-        self._words: NDArray[np.int64] = np.zeros(CtaWord.ACCUMULATORS + MOST_ACCUMULATORS * TakenWord.END, np.int64)
-        self.address = address_of(self._words)
-
-    def brought_otherwise(self) -> None:
-        """Something has been brought to the memory of the CTA that words do not tell of."""
-        self._words[CtaWord.OTHERWISE] = 1
-
-    def of(self, number: int) -> NDArray[np.int64]:
-        """The words of the accumulator with a number."""
-        if number >= MOST_ACCUMULATORS:
-            return np.zeros(TakenWord.END, np.int64)
-        first = CtaWord.ACCUMULATORS + number * TakenWord.END
-        return self._words[first : first + TakenWord.END]
 
 
 class LastTaken:
@@ -164,6 +135,22 @@ class LastTaken:
     @column.setter
     def column(self, column: int) -> None:
         self._words[TakenWord.COLUMN] = column + 1
+
+    @property
+    def tiled(self) -> int:
+        """The number of the images that the instruction has taken from tiles, if compiled code has entered it; else 0."""
+        return self._words[TakenWord.IMAGES] if self._words[TakenWord.TILED] else 0
+
+    @property
+    def tile_numbers(self) -> tuple[int, int]:
+        """What numbers the tiles of A and B."""
+        return self._words[TakenWord.FIRST_TILE], self._words[TakenWord.LAST_TILE]
+
+    def enter_tiles(self, images: int, tiles: Sequence[int]) -> None:
+        """The instruction takes images with a number from tiles; 0 if they are not known."""
+        words = self._words
+        words[TakenWord.IMAGES], words[TakenWord.TILED] = images, 0
+        words[TakenWord.FIRST_TILE], words[TakenWord.LAST_TILE] = tiles[0], tiles[-1]
 
     def has(self, columns: int) -> None:
         """D has so many columns."""

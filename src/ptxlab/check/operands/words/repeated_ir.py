@@ -8,10 +8,11 @@ from functools import cache
 from typing import Any
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
 
-__all__ = ["KNOWN", "OTHER", "STEP", "CtaWord", "ImagesWord", "RepetitionWord", "TakenWord", "functions_for"]
+__all__ = ["KNOWN", "OTHER", "STEP", "ImagesWord", "RepetitionWord", "functions_for"]
 
 
 class ImagesWord(IntEnum):
@@ -35,32 +36,6 @@ class ImagesWord(IntEnum):
     LAST_STEP = 10
     AGREES = 11
     END = 12
-
-
-class TakenWord(IntEnum):
-    """The words of `LastTaken`: the number of the instruction, 0 if it is not repeated, and its bases; then those of the one before.
-
-    ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is how many columns D has
-    had at most.
-    """
-
-    NUMBER = 0
-    FIRST = 1
-    LAST = 2
-    BEFORE = 3
-    COLUMN = 6
-    COLUMNS = 7
-    END = 8
-
-
-class CtaWord(IntEnum):
-    """The words of a CTA (`ptxlab.engine.context.Word.OPERANDS_TAKEN`), before those of its accumulators (`TakenWord`).
-
-    ``OTHERWISE`` is 1 if something has been brought to its memory that words do not tell of.
-    """
-
-    OTHERWISE = 0
-    ACCUMULATORS = 8
 
 
 class RepetitionWord(IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -41,6 +41,7 @@ COPY = "ld.global.v4.b32 {x0, x1, x2, x3}, [from]; st.shared.v4.b32 [to], {x0, x
 SYNC = "bar.sync 0;"
 FENCE = "fence.proxy.async.shared::cta;"
 STEP = "add.u64 ad, ad, 2; add.u64 bd, bd, 2;"
+LAST_STEP = "add.u64 ad, ad, 6; @late add.u64 bd, bd, 6;"
 MULTIPLY = f"setp.ne.u32 acc, n, 0; {MMA}"
 LOADED = ", ".join(f"f{i}" for i in range(64))
 STORED = "\n".join(f"st.global.f32 [out+{4 * i}], f{i};" for i in range(64))
@@ -114,6 +115,31 @@ bar.sync 0;
 ret;
 }}
 """
+FULL = "FULL: mbarrier.try_wait.parity.shared::cta.b64 q, [full], parity; @!q bra FULL;"
+BOX = "shl.b32 x0, i, 6; shl.b32 x1, cta, 7;"
+CURRENT = "and.b32 k, i, 1; shl.b32 k, k, 10; cvt.u64.u32 w, k; add.u64 ad, ad, w; add.u64 bd, bd, w;"
+BY_TENSOR = f"""FIRST:
+bar.sync 0;
+@!one bra NEXT;
+and.b32 parity, i, 1; shl.b32 to, parity, 14; add.u32 to, to, tile;
+{BOX}
+mbarrier.arrive.expect_tx.shared::cta.b64 w, [full], 16384;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [to], [p_a, {{x0, x1}}], [full];
+{FULL}
+"""
+"""One thread copies, to two places in turn."""
+TENSOR_TEXT = (
+    TEXT[: TEXT.index("FIRST:")]
+    .replace(".param .u64 p_a", ".param .align 64 .b8 p_a[128]")
+    .replace(".shared .align 4", ".shared .align 8 .b64 filled;\n.shared .align 4")
+    .replace(".b32 tid,", ".b32 full, tid,")
+    .replace(
+        "ld.param.u64 row, [p_a];",
+        "mov.u32 full, filled; @one mbarrier.init.shared::cta.b64 [full], 1; fence.mbarrier_init.release.cluster;",
+    )
+    + BY_TENSOR
+    + TEXT[TEXT.index("mov.u32 k, 0; mov.u64 ad, desc;") :].replace("bd, desc;", f"bd, desc; {CURRENT} mov.u32 k, 0;")
+)
 LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [d]; tcgen05.wait::ld.sync.aligned;"
 BY_CP_ASYNC = {COPY: "cp.async.cg.shared.global [to], [from], 16;", FENCE: f"cp.async.wait_all; {FENCE}"}
 ANOTHER_WARP = {
@@ -122,7 +148,9 @@ ANOTHER_WARP = {
     COMMIT: f"setp.eq.u32 q, tid, 32; @q bra NEXT; {COMMIT}",
 }
 
-CASES: dict[str, tuple[dict[str, str], str, str]] = {
+Case: TypeAlias = tuple[dict[str, str], str, str]
+
+CASES: dict[str, Case] = {
     #                               what is replaced, and a code that the race check and one that the operand check reports
     "right":                       ({}, "", ""),
     "by cp.async":                 (BY_CP_ASYNC, "", ""),
@@ -146,12 +174,36 @@ CASES: dict[str, tuple[dict[str, str], str, str]] = {
     "another number of columns":   ({MULTIPLY: f"@late mov.b32 idesc, 0x08080010; {MULTIPLY}"}, "", "O107"),
     "D is overwritten":            ({"setp.ne.u32 acc, n, 0;": "@late setp.ne.u32 acc, k, 0; @!late setp.ne.u32 acc, n, 0;"}, "", ""),
 }  # fmt: skip
+TENSOR_CASES: dict[str, Case] = {
+    "right":                       ({}, "", ""),
+    "no wait":                     ({"@q bra FIRST;": "bra FIRST;"}, "X106", ""),
+    "no wait in one turn":         ({WAIT: f"@late bra FIRST; {WAIT}"}, "", ""),
+    "no wait for the tile":        ({FULL: f"@late bra FULL; {FULL.replace('FULL', 'AGAIN')} FULL:"}, "X103", ""),
+    "a store after the product":   ({COMMIT: f"@late st.shared.b32 [to], tid; {COMMIT}"}, "X106", ""),
+    "a load after the product":    ({"NEXT:": f"NEXT: @!late bra OFF; {LOAD} OFF:"}, "X108", ""),
+    "no step":                     ({STEP: ""}, "", "O105"),
+    "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, "", ""),
+    "a step of A only":            ({STEP: "add.u64 ad, ad, 2; @!late add.u64 bd, bd, 2;"}, "", "O105"),
+    "a step of 16 bytes":          ({STEP: STEP.replace(" 2;", " 1;")}, "", "O105"),
+    "16 bytes in one turn":        ({STEP: f"@!late bra OFF; sub.u64 bd, bd, 1; OFF: {STEP}"}, "", "O105"),
+    "steps of another order":      ({STEP: f"@!late bra OFF; sub.u64 ad, ad, 4; sub.u64 bd, bd, 4; OFF: {STEP}",
+                                     "mov.u32 k, 0;\nSTEP:": f"mov.u32 k, 0; @late {LAST_STEP}\nSTEP:"}, "", ""),
+    "A of the turn before":        ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024;"}, "", ""),
+    "the tile of the turn before": ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024; @late xor.b64 bd, bd, 1024;"}, "", ""),
+    "one place":                   ({CURRENT: "", "shl.b32 to, parity, 14;": "mov.u32 to, 0;"}, "", ""),
+    "another box in one turn":     ({BOX: f"{BOX} @late add.u32 x0, x0, 64;"}, "", ""),
+    "half a box further":          ({"add.u32 to, to, tile;": "add.u32 to, to, tile; @late add.u32 to, to, 8192;"}, "", "O101"),
+    "another number of columns":   ({MULTIPLY: f"@late mov.b32 idesc, 0x08080010; {MULTIPLY}"}, "", ""),
+    "D is overwritten":            ({"setp.ne.u32 acc, n, 0;": "@late setp.ne.u32 acc, k, 0; @!late setp.ne.u32 acc, n, 0;"}, "", ""),
+}  # fmt: skip
 CHECKS: dict[str, dict[str, Any]] = {"race": {"check": "race"}, "operands": {"check": "operands"}, "default": {}, "all": {"check": "all"}}
 
 
 def launch(text: str, **options: Any) -> list[Any]:
     """What a launch gives."""
-    a = np.random.default_rng(7).integers(-4, 5, (128 * CTAS, 64 * TURNS)).astype(np.float16)
+    a: Any = np.random.default_rng(7).integers(-4, 5, (128 * CTAS, 64 * TURNS)).astype(np.float16)
+    if "p_a[128]" in text:
+        a = ptxlab.TensorMap(a, box=(64, 128), swizzle="128B")
     c = np.zeros((128 * CTAS, 64), np.float32)
     HANDLED.clear()
     result = ptxlab.loads(text).kernel().launch(grid=CTAS, block=128, args=[a, c], **options)
@@ -169,23 +221,26 @@ def both(text: str, **options: Any) -> tuple[list[str], list[int]]:
     return found[3], found[4]
 
 
-def changed(case: str) -> str:
-    text = TEXT
-    for old, new in CASES[case][0].items():
+def changed(changes: dict[str, str], text: str = TEXT) -> str:
+    for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
     return text
 
 
 @pytest.mark.parametrize("checks", CHECKS)
-@pytest.mark.parametrize("case", CASES)
-def test_findings(case: str, checks: str) -> None:
-    codes, handled = both(changed(case), **CHECKS[checks])
-    _, race, operands = CASES[case]
+@pytest.mark.parametrize(
+    ("text", "case"),
+    [(TEXT, case) for case in CASES.values()] + [(TENSOR_TEXT, case) for case in TENSOR_CASES.values()],
+    ids=[*CASES, *(f"tiles: {case}" for case in TENSOR_CASES)],
+)
+def test_findings(text: str, case: Case, checks: str) -> None:
+    changes, race, operands = case
+    codes, handled = both(changed(changes, text), **CHECKS[checks])
     wanted = {"race": {race}, "operands": {operands}}.get(checks, {race, operands}) - {""}
     assert wanted <= set(codes)
     assert bool(codes) == bool(wanted)
-    assert len(handled) < 5 * TURNS * CTAS
+    assert len(handled) < 6 * TURNS * CTAS
 
 
 @pytest.mark.parametrize(
@@ -195,7 +250,7 @@ def test_findings(case: str, checks: str) -> None:
 )
 @pytest.mark.parametrize("case", ["right", "no wait in one turn", "another warp", "no step in one turn"])
 def test_findings_of_other_models_and_policies(case: str, options: dict[str, Any]) -> None:
-    both(changed(case), **options)
+    both(changed(CASES[case][0]), **options)
 
 
 @pytest.mark.parametrize(("checks", "most"), [("race", 5), ("operands", 9), ("all", 9)])
@@ -204,3 +259,11 @@ def test_the_handler_is_called_until_a_turn_is_known(checks: str, most: int) -> 
     codes, handled = both(TEXT, **CHECKS[checks])
     assert codes == []
     assert len(handled) == most + CTAS - 1
+
+
+@pytest.mark.parametrize(("checks", "handled_of_tiles"), [("race", 11), ("operands", 31), ("all", 31)])
+def test_the_handler_is_called_until_tiles_are_known(checks: str, handled_of_tiles: int) -> None:
+    """Also where there are other tiles beside those of the instruction: in the first two turns of each CTA."""
+    codes, handled = both(TENSOR_TEXT, **CHECKS[checks])
+    assert codes == []
+    assert len(handled) == handled_of_tiles

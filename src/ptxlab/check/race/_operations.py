@@ -144,7 +144,7 @@ class Operations:
         found = self._issues.get((op.index, accesses))
         if found is None:
             found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
-        return ObservedRepetition(record=((issue, address_of(found)),))
+        return ObservedRepetition(record=((issue, address_of(found)),), kept=(found, accesses))
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""

@@ -16,6 +16,8 @@ from ptxlab.numerics import MmaProgram
 TURNS, CTAS = 7, 3
 HANDLED: list[int] = []
 """The lines of the instructions whose handler was called."""
+SUSPECTS: list[tuple[int, ...]] = []
+"""What the shadow memory of the race check has found."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,14 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return issue(warp, *rest)
 
     monkeypatch.setattr(_mma, "launch", count)
+    suspects = shadow.Shadow.suspects
+
+    def note(self: shadow.Shadow) -> Any:
+        found = suspects(self)
+        SUSPECTS.extend(map(tuple, np.delete(found, 4, axis=1).tolist()))  # without the address in host memory
+        return found
+
+    monkeypatch.setattr(shadow.Shadow, "suspects", note)
 
 
 MMA = "tcgen05.mma.cta_group::1.kind::f16 [d], ad, bd, idesc, acc;"
@@ -141,6 +151,7 @@ TENSOR_TEXT = (
     + TEXT[TEXT.index("mov.u32 k, 0; mov.u64 ad, desc;") :].replace("bd, desc;", f"bd, desc; {CURRENT} mov.u32 k, 0;")
 )
 LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [d]; tcgen05.wait::ld.sync.aligned;"
+NO_COMMIT = f"@!late {COMMIT} @late mbarrier.arrive.shared::cta.b64 w, [done];"
 BY_CP_ASYNC = {COPY: "cp.async.cg.shared.global [to], [from], 16;", FENCE: f"cp.async.wait_all; {FENCE}"}
 ANOTHER_WARP = {
     "@!one bra NEXT;": "setp.eq.u32 q, tid, 32; @q bra ON; @!one bra NEXT; ON:",
@@ -162,7 +173,8 @@ CASES: dict[str, Case] = {
     "a load after the product":    ({"NEXT:": f"NEXT: @!late bra OFF; {LOAD} OFF:"}, "X108", ""),
     "a load of the operand":       ({"NEXT:": "NEXT: @!late bra OFF; ld.shared.b32 y0, [own]; OFF:"}, "", ""),
     "another warp":                (ANOTHER_WARP, "X105", "O101"),
-    "no commit in one turn":       ({COMMIT: f"@!late {COMMIT} @late mbarrier.arrive.shared::cta.b64 w, [done];"}, "X106", ""),
+    "no commit in one turn":       ({COMMIT: NO_COMMIT}, "X106", ""),
+    "a load nobody waits for":     ({COMMIT: NO_COMMIT, "NEXT:": f"NEXT: @!late bra OFF; {LOAD.split(';')[0]}; OFF:"}, "X105", ""),
     "no step":                     ({STEP: ""}, "", "O105"),
     "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, "", ""),
     "a step of A only":            ({STEP: "add.u64 ad, ad, 2; @!late add.u64 bd, bd, 2;"}, "", "O105"),
@@ -206,9 +218,17 @@ def launch(text: str, **options: Any) -> list[Any]:
         a = ptxlab.TensorMap(a, box=(64, 128), swizzle="128B")
     c = np.zeros((128 * CTAS, 64), np.float32)
     HANDLED.clear()
+    SUSPECTS.clear()
     result = ptxlab.loads(text).kernel().launch(grid=CTAS, block=128, args=[a, c], **options)
     stats = result.stats.instructions, result.stats.services, result.completed
-    return [[str(each) for each in result.diagnostics], c.tobytes(), stats, [each.code for each in result.diagnostics], list(HANDLED)]
+    return [
+        [str(each) for each in result.diagnostics],
+        c.tobytes(),
+        stats,
+        list(SUSPECTS),
+        [each.code for each in result.diagnostics],
+        list(HANDLED),
+    ]
 
 
 def both(text: str, **options: Any) -> tuple[list[str], list[int]]:
@@ -217,8 +237,8 @@ def both(text: str, **options: Any) -> tuple[list[str], list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Warp, "repeats", False)
         expected = launch(text, **options)
-    assert found[:3] == expected[:3]
-    return found[3], found[4]
+    assert found[:4] == expected[:4]
+    return found[4], found[5]
 
 
 def changed(changes: dict[str, str], text: str = TEXT) -> str:

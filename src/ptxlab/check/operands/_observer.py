@@ -32,7 +32,7 @@ from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
-from ptxlab.machine.observe.observer import ObservedRepetition, Observer
+from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class OperandCheck(Observer):
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
-        self._compiled = CompiledProducts(self._word_check, self._repetitions, self._alike, self._steps)
+        self._compiled = CompiledProducts(launch, self._elements, self._word_check, self._repetitions, self._alike, self._steps)
+        self.repetition = self._compiled.repetition  # type: ignore[method-assign]
         self._scale_check = ScaleCheck(self._reporter, self._listed)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
@@ -173,19 +174,6 @@ class OperandCheck(Observer):
         beside = bool(product.tensor_a is not None or product.scales or self._launch.program.loaded.matrices)
         product.watched = known = KnownProduct(parts, beside)
         return known
-
-    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
-        """Compiled code compares words with those that the product before lets it expect; it looks at nothing that stands elsewhere."""
-        product = None if operation.product is None else operation.product()
-        known: KnownProduct | None = None if product is None else product.watched
-        if product is None or known is None or len(product.ctas) != 1 or len(known.ctas) != 1:
-            return None
-        loaded, a = self._launch.program.loaded, product.tensor_a
-        if product.scales or (loaded.cells if a is not None else known.beside and self._elements.takes(operation.op)):
-            return None
-        if self._by_words:
-            return self._compiled.of_words(product, known.ctas[0])
-        return None if operation.op.index in self._kept else self._compiled.of_tiles(product, known.ctas[0])
 
     def _multiplied_beside(self, operation: AsyncOperation, product: MatrixProduct) -> None:
         """A matrix may not be in shared memory, and there may be scale factors."""

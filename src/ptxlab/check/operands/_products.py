@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab._records import dataclass
 from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
 from ptxlab.check.operands.words.repeated import LastTaken
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Mapping
 
     from ptxlab.check.operands._repetitions import Repetitions
+    from ptxlab.check.operands.elements.check import ElementCheck
     from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
     from ptxlab.check.operands.words.check import WordCheck, Words
+    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.machine.launch.launch import Launch
 
 _Operands: TypeAlias = "tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]"
 """Those of an instruction and of one after it."""
@@ -125,9 +130,16 @@ class CompiledProducts:
     """
 
     def __init__(
-        self, words: WordCheck, repetitions: Repetitions, alike: Container[_Operands], steps: Container[tuple[Images, Images]]
+        self,
+        launch: Launch,
+        elements: ElementCheck,
+        words: WordCheck,
+        repetitions: Repetitions,
+        alike: Container[_Operands],
+        steps: Container[tuple[Images, Images]],
     ) -> None:
-        self._words, self._repetitions = words, repetitions
+        self._loaded, self._by_words, self._kept = launch.program.loaded, launch.facts.of(copies_words), launch.facts.of(kept_matrices)
+        self._elements, self._words, self._repetitions = elements, words, repetitions
         self._alike, self._steps = alike, steps
         self.images: dict[int, Images] = {}
         self._numbers: dict[Hashable, int] = {}
@@ -140,7 +152,20 @@ class CompiledProducts:
             number = self._numbers.setdefault((product.column, product.accumulator[-1]), len(self._numbers))
         return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
 
-    def of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """How compiled code compares a product; None if something is to be compared that is not in the shared memory of one CTA."""
+        product = None if operation.product is None else operation.product()
+        known: KnownProduct | None = None if product is None else product.watched
+        if product is None or known is None or len(product.ctas) != 1 or len(known.ctas) != 1 or product.scales:
+            return None
+        if self._loaded.cells if product.tensor_a is not None else known.beside and self._elements.takes(operation.op):
+            return None
+        (part,) = known.ctas
+        if self._by_words:
+            return self._of_words(product, part)
+        return None if operation.op.index in self._kept else self._of_tiles(product, part)
+
+    def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of operands that threads have copied."""
         number, words, a = part.accumulator.number, part.memory.words, product.tensor_a
         repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
@@ -153,7 +178,7 @@ class CompiledProducts:
         ask, note = repeated.calls(number, product.columns, product.accumulate, self._repetitions.address, *of_a)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
 
-    def of_tiles(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
+    def _of_tiles(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of tiles that tensor copies have placed."""
         number, shared = part.accumulator.number, part.memory.shared
         tiles = part.accumulator.tiles(shared)

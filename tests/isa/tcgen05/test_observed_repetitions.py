@@ -153,6 +153,7 @@ TENSOR_TEXT = (
 LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [d]; tcgen05.wait::ld.sync.aligned;"
 OTHERS = "@warp0 bra OFF; setp.lt.u32 q, i, 3; @q bra OFF;"
 COPY_OF_B = "ld.global.v4.b32 {x0, x1, x2, x3}, [from]; add.u32 y0, to, 16384; st.shared.v4.b32 [y0], {x0, x1, x2, x3};"
+FURTHER, BACK = "@late add.u64 from, from, 128;", "@late sub.u64 from, from, 128;"
 B_BESIDE_A = {"bd, desc;": "bd, desc; add.u64 bd, bd, 1024;"}
 NO_COMMIT = f"@!late {COMMIT} @late mbarrier.arrive.shared::cta.b64 w, [done];"
 BY_CP_ASYNC = {COPY: "cp.async.cg.shared.global [to], [from], 16;", FENCE: f"cp.async.wait_all; {FENCE}"}
@@ -179,7 +180,7 @@ CASES: dict[str, Case] = {
     "no commit in one turn":       ({COMMIT: NO_COMMIT}, "X106", ""),
     "a load nobody waits for":     ({COMMIT: NO_COMMIT, "NEXT:": f"NEXT: {OTHERS} {LOAD.split(';')[0]}; OFF:"}, "X105", ""),
     "B of its own":                ({COPY: f"{COPY} {COPY_OF_B}", **B_BESIDE_A}, "", ""),
-    "B of the next turn":          ({COPY: f"{COPY} @late add.u64 from, from, 128; {COPY_OF_B} @late sub.u64 from, from, 128;", **B_BESIDE_A}, "", "O105"),
+    "B of the next turn":          ({COPY: f"{COPY} {FURTHER} {COPY_OF_B} {BACK}", **B_BESIDE_A}, "", "O105"),
     "no step":                     ({STEP: ""}, "", "O105"),
     "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, "", ""),
     "a step of A only":            ({STEP: "add.u64 ad, ad, 2; @!late add.u64 bd, bd, 2;"}, "", "O105"),

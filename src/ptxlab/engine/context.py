@@ -199,6 +199,9 @@ class Word(IntEnum):
     `ptxlab.engine.arrivals` says in which bits.
     """
 
+    OPERANDS_TAKEN = 79
+    """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
+
 
 WORDS = 88
 MAP_ADDRESS = -64

@@ -4,12 +4,14 @@ A handler that has executed an instruction may say how compiled code can do the 
 registers, in a CTA whose state is the same, as far as the execution depends on it. The handler chooses what it needs to know of the
 state; each state has a number. Where it may have changed, the number of the CTA's state is set to 0 until a handler knows it again.
 
-The executions are in a table that compiled code searches. It stays from launch to launch of a program.
+The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each
+execution has calls of functions that do what the observers do, before what the instruction does; these executions end with the launch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ from ptxlab.isa.operands import Addr, Op, SymbolAddress
 from ptxlab.native import address_of
 
 __all__ = [
+    "CALLS",
+    "CALL_BYTES",
     "ENTRY_WORDS",
     "FACTOR",
     "FUNCTION",
@@ -29,6 +33,7 @@ __all__ = [
     "SLOTS",
     "STATE_SHIFT",
     "WORDS_GIVEN",
+    "Call",
     "Repetitions",
     "repeatable",
     "repeated_registers",
@@ -37,12 +42,21 @@ __all__ = [
 SLOTS = 4096
 """Places for executions in a table; an execution is at the first free one after that which its hash names."""
 ENTRY_WORDS = 16
-FUNCTION, KEY, REGISTERS, WORDS_GIVEN = 0, 1, 2, 10
-"""Words of an execution: the function, 0 if the place is free; the instruction and the state; the values of registers; what it is given."""
+FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS = 0, 1, 2, 10, 15
+"""Words of an execution: the function, 0 if the place is free; the instruction and the state; the values of registers; what it is given.
+
+The last one is the address of calls for observers, 0 if there are none. A call is two words (`Call`); behind the last one is a 0.
+"""
+CALL_BYTES = 16
 STATE_SHIFT = 32
 """Where in the key the number of the state begins; below it is the index of the instruction."""
 FACTOR = 0x9E37_79B9_7F4A_7C15
 """The hash of an execution is its key, which each value of a register changes: by XOR, this factor, and XOR with its own upper half."""
+Call: TypeAlias = tuple[int, int]
+"""The host address of ``i64 function(context, words, lane)``, and that of the words.
+
+The lane is the one that executes the instruction. If the result is not 0, the handler must be called.
+"""
 _MOST = SLOTS // 2
 _WORD = (1 << 64) - 1
 _WIDTHS = (1, 16, 32, 64)
@@ -51,7 +65,7 @@ _WIDTHS = (1, 16, 32, 64)
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     """The registers that decide what a lane's execution of an instruction does; None if compiled code never repeats it."""
     effects = op.effects
-    if op.row.kind != "service" or program.stepped or program.recorded or op.aligned or op.row.flow is not None:
+    if op.row.kind != "service" or program.stepped or op.aligned or op.row.flow is not None:
         return None
     if not isinstance(effects, Asynchronous) or effects.pipe is not Pipe.MMA or program.writes[op.index]:
         return None
@@ -88,6 +102,8 @@ class Repetitions:
         self._states: dict[Hashable, int] = {}
         self._last_state = 0
         self._kept: list[object] = []
+        self._calls: dict[int, Sequence[Call]] = {}
+        """By place."""
 
     def number(self, state: Hashable) -> int:
         """The number of a state; no other state ever has it."""
@@ -98,10 +114,13 @@ class Repetitions:
             found = self._states[state] = self._last_state = self._last_state + 1
         return found
 
-    def add(self, op: int, state: int, values: Sequence[int], function: int, given: Sequence[int], kept: object) -> None:
+    def add(
+        self, op: int, state: int, values: Sequence[int], function: int, given: Sequence[int], kept: object, calls: Sequence[Call] = ()
+    ) -> None:
         """Enter an execution: what compiled code calls with the bases of the CTA and the address of the words that it is given.
 
-        ``kept`` stays alive as long as the execution is in the table. When the table is full, all others leave it.
+        ``calls`` come before that, in order. ``kept`` stays alive as long as the execution is in the table. When the table is full, all
+        others leave it. If the execution is there with other calls, it has these from now on.
         """
         words, same = self._words, [state << STATE_SHIFT | op, *values]
         mixed = same[0]
@@ -112,19 +131,34 @@ class Repetitions:
         while words[at * ENTRY_WORDS + FUNCTION]:
             entry = at * ENTRY_WORDS
             if words[entry + KEY : entry + KEY + len(same)].tolist() == same:
+                if self._calls.get(at, ()) != calls:
+                    self._call(at, calls)
+                    self._kept.append(kept)
                 return
             at = (at + 1) % SLOTS
         if len(self._kept) >= _MOST:
-            self._clear()
+            self.clear()
             at = first
         entry = at * ENTRY_WORDS
         for index, word in enumerate(same, entry + KEY):
             words[index] = word
         for index, word in enumerate(given, entry + WORDS_GIVEN):
             words[index] = word & _WORD
+        if calls:
+            self._call(at, calls)
         words[entry + FUNCTION] = function
         self._kept.append(kept)
 
-    def _clear(self) -> None:
-        self._table.fill(0)
-        self._kept.clear()
+    def _call(self, at: int, calls: Sequence[Call]) -> None:
+        """Let the execution at a place have these calls."""
+        table = np.array([*calls, (0, 0)], np.int64)
+        self._calls[at] = calls
+        self._kept.append(table)
+        self._words[at * ENTRY_WORDS + CALLS] = address_of(table)
+
+    def clear(self) -> None:
+        """Remove all executions."""
+        if self._kept:
+            self._table.fill(0)
+            self._calls.clear()
+            self._kept.clear()

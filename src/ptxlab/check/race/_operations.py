@@ -21,10 +21,12 @@ from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
 from ptxlab.isa.operands import Op
+from ptxlab.machine.observe.observer import ObservedRepetition
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
@@ -33,7 +35,7 @@ __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
 _Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]"
-_EARLY = int(Component.EARLY)
+_EARLY, _ISSUED_WORD = int(Component.EARLY), int(StateWord.ISSUED)
 _UNIT = 64
 """Bytes of the 16 lanes of a column that accumulators consist of."""
 _ROWS_AND_COLUMNS = 0x1F7E_0000
@@ -69,6 +71,8 @@ class Operations:
         self._numbered = _numbered(model)
         self._forms: dict[int, _Form] = {}
         """By instruction."""
+        self._issues: dict[tuple[int, Accesses], NDArray[np.int64]] = {}
+        """By instruction and accesses: the words for compiled code that issues it again. The accesses stay: their addresses name them."""
         self._by_completion: dict[Completion, _Handler] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -104,7 +108,11 @@ class Operations:
     # ------------------------------------------------------------------------------------------------- operations of tcgen05
 
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
-        op, lane = operation.op, _lane(operation)
+        op, lane, words = operation.op, _lane(operation), self._recorder.shadow.words
+        if words[_ISSUED_WORD]:  # compiled code has recorded the accesses
+            words[_ISSUED_WORD] = 0
+            self._recorder.judge(clocks, agent)
+            return
         form, slot = self._forms[op.index], agent.pipes.get(lane) or self._pipe(clocks, agent, lane)
         if form.numbered:
             self._renumber(agent, slot)
@@ -123,6 +131,19 @@ class Operations:
             slot = clocks.pipe(agent, lane)
             self._renumber(agent, slot)
         return slot
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """How compiled code issues an operation again that `issued` has handled; None if it cannot."""
+        op, issue = operation.op, self._recorder.shadow.issue
+        form, accesses = self._forms.get(op.index), None if operation.accesses is None else operation.accesses()
+        if not issue or form is None or form.handler != self._pipe_operation or form.numbered or type(accesses) is not tuple:
+            return None
+        if self._accumulators is not None:
+            return None
+        found = self._issues.get((op.index, accesses))
+        if found is None:
+            found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
+        return ObservedRepetition(record=((issue, address_of(found)),), kept=(found, accesses))
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""

@@ -14,7 +14,8 @@ from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
-from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.check.race.shadow.issue_ir import words_of_issue
+from ptxlab.check.race.shadow.shadow import ACCUMULATOR, Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
     ANNOUNCES,
@@ -69,6 +70,7 @@ _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
 _KIND_SHIFT = HOW_SHIFT + 1
+_NO_ACCUMULATOR = bytes(ACCUMULATOR.size)
 
 Handler: TypeAlias = "Callable[[Warp, Op], None]"
 """What a complete instruction does to the clocks of the warp that has executed it."""
@@ -100,7 +102,8 @@ class AccessRecorder:
         self._header = self.shadow.header
         self._loaded: bytes | None = None
         """The header of the running agent (`Agent.header`)."""
-        self._accumulator: tuple[MemoryAccess, int, Kind] | None = None
+        self._accumulator: MemoryAccess | None = None
+        """The access of which the shadow has the address (`StateWord.ACCUMULATOR`), if Python has recorded it."""
 
     def running(self) -> tuple[Warp, Clocks, Agent] | None:
         """The warp that executes, if one does."""
@@ -128,22 +131,33 @@ class AccessRecorder:
             write = access.write
             if tensor and write:
                 # The same accumulator, written again with nothing in between.
-                again = access, who, kind
+                again, held = ACCUMULATOR.pack(access.where[0], who, kind), self.shadow.accumulator
                 if words[_TRANSFERRED_WORD]:
-                    words[_TRANSFERRED_WORD], self._accumulator = 0, None
-                if again == self._accumulator:
+                    words[_TRANSFERRED_WORD] = 0
+                elif held == again:
                     continue
-                self._accumulator = again
+                held[:], self._accumulator = again, access
             elif _TRANSFERS[kind]:
-                self._accumulator = None
-            record(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
+                self.shadow.accumulator[:] = _NO_ACCUMULATOR
+            record(access, who, what | _how(access))
         if words[_SUSPECTS_WORD]:
             self.judge(clocks, agent, rows)
+
+    @staticmethod
+    def words_of(kind: Kind, op: Op, accesses: tuple[MemoryAccess, ...]) -> NDArray[np.int64]:
+        """The words with which compiled code records the accesses of an operation as `record` does."""
+        what, tensor = op.index | kind << _KIND_SHIFT, _TENSOR_SPACE[kind]
+        return words_of_issue(kind, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""
         if self._words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, self.shadow.suspects(), before=rows)
+
+
+def _how(access: MemoryAccess) -> int:
+    """What the second word of an entry says of an access beside its kind."""
+    return (access.write | (READS_TOO if access.reads else 0)) << HOW_SHIFT
 
 
 def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:

@@ -99,7 +99,7 @@ class Sanitizer(Observer):
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
         self._operations = operations = Operations(recorder, self._tensor_memory, wgmma, self._releases)
-        self.issued = operations.issued  # type: ignore[method-assign]
+        self.issued, self.repetition = operations.issued, operations.repetition  # type: ignore[method-assign]
         self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
         self._handlers: Handlers = {

@@ -14,7 +14,18 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.mbarrier_rows import Cell, row_address
-from ptxlab.engine.repetitions import ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN
+from ptxlab.engine.repetitions import (
+    CALL_BYTES,
+    CALLS,
+    ENTRY_WORDS,
+    FACTOR,
+    FUNCTION,
+    KEY,
+    REGISTERS,
+    SLOTS,
+    STATE_SHIFT,
+    WORDS_GIVEN,
+)
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, MbarrierArrive, MbarrierWait
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
 from ptxlab.native.builder import Function, Module, Value
@@ -60,7 +71,8 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
             register = caller.program.registers[index]
             row = frame.at(register.offset)
             values.append((row.load("i32") >> lane & 1 if register.bits == 1 else row.load(f"i{register.bits}", lane.to("i64"))).to("i64"))
-        repeated = code.call(_repeat(code.module, len(values)), "i32", context, code.const("i64", op.index), *values)
+        about = context, code.const("i64", op.index), lane.to("i64")
+        repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
@@ -69,14 +81,14 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
 
 
 def _repeat(module: Module, count: int) -> str:
-    """The function that repeats the execution of an instruction with so many values of registers; 0 if it does not know it."""
+    """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
     name = f"repeat.{count}"
     if name in module.outlined:
         return name
     module.outlined[name] = name, "i32"
-    parameters = "ptr context, i64 op" + "".join(f", i64 value{index}" for index in range(count))
+    parameters = "ptr context, i64 op, i64 lane" + "".join(f", i64 value{index}" for index in range(count))
     code = Function(module, name, "i32", parameters, internal=True)
-    context, op, *values = code.parameters
+    context, op, lane, *values = code.parameters
     table, where = context.pointer(Word.REPETITIONS), context.pointer(Word.REPEATED_IN)
     with code.when(table.eq(0)):
         code.ret(0)
@@ -101,6 +113,14 @@ def _repeat(module: Module, count: int) -> str:
     with code.when(differ):
         place.set(place.get() + 1)
         code.jump(search)
+    calls = entry.pointer(CALLS)
+    with code.when(calls.ne(0)):
+        place = calls.variable()
+        with code.loop_while(lambda: place.get().word(0).ne(0)):
+            called = place.get()
+            with code.when(code.call(called.pointer(0), "i64", context, called.pointer(1), lane).ne(0)):
+                code.ret(0)
+            place.set(called.at(CALL_BYTES))
     code.call(function, "void", where.pointer(1), entry.at(8 * WORDS_GIVEN))
     code.ret(1)
     return name

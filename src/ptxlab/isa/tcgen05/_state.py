@@ -218,8 +218,8 @@ def launch(
     product: Callable[[], MatrixProduct] | None = None,
     details: Callable[[], Product] | None = None,
     tensor_copy: Callable[[], TensorCopy] | None = None,
-) -> None:
-    """Issue an asynchronous operation on tensor memory; see `ptxlab.isa.context.AsyncOperation`."""
+) -> context.AsyncOperation:
+    """Issue an asynchronous operation on tensor memory, which is returned; see `ptxlab.isa.context.AsyncOperation`."""
     thread = thread_of(warp, lane)
     operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
     if warp.machine.observed:
@@ -233,6 +233,7 @@ def launch(
             in_flight.append(operation)
             if len(in_flight) > _MAX_IN_FLIGHT:
                 in_flight[:] = [o for o in in_flight if not o.done]
+    return operation
 
 
 class Collector(NamedTuple):

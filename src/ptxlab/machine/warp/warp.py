@@ -23,6 +23,8 @@ from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.engine.repetitions import Call
+    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
@@ -68,7 +70,9 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.PERMITTED] = memory.permitted_address
     _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
-    repetitions = memory.repetitions if launch.observer is None and launch.policy == "eager" else None
+    repetitions = memory.repetitions if launch.policy == "eager" else None
+    if repetitions is not None and launch.observer is not None:
+        repetitions.clear()
     words[_AT.REPETITIONS] = 0 if repetitions is None else repetitions.address
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
@@ -212,15 +216,21 @@ class Warp(Registers):
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
         return self.words[_AT.REPETITIONS] != 0 and not self.mask & (self.mask - 1) and self.op.index in self.launch.facts.of(repeatable)
 
-    def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
+    def repeat(self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        found = self.launch.host_memory.repetitions
+        found, observer = self.launch.host_memory.repetitions, self.launch.observer
         assert found is not None
+        calls: tuple[Call, ...] = ()
+        if observer is not None:
+            observed = observer.repetition(operation)
+            if observed is None:
+                return
+            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
         registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
         values = [self.lane_value(Reg(index), 64, lane) for index in registers]
         number = found.number(state)
         self.cta.memory.repeated[0], self.cta.memory.repeated[1] = number, bases
-        found.add(self.op.index, number, values, function, given, kept)
+        found.add(self.op.index, number, values, function, given, kept, calls)
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""

@@ -145,7 +145,12 @@ class StateWord(IntEnum):
     ACCESSED = 24
     """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
     have one size, and their number; then the two words of the entry"""
-    MEMO = 32
+    ACCUMULATOR = 32
+    """of the accumulator that was written last with nothing in between: the address of the starts of the access, the first word of its
+    entry, and its kind; 0 if there is none"""
+    ISSUED = 35
+    """1 if the accesses of the operation that is issued next are recorded, and only to be judged"""
+    MEMO = 40
     """cells before and after an access: `MEMOS` times `MemoWord`"""
     RECENT = MEMO + MEMOS * 24
     """the last access to each of neighbouring cells, by the lowest bits of its number, all by the agent and to the object of the first

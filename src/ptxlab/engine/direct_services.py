@@ -7,11 +7,22 @@ several mbarriers, for errors.
 
 from __future__ import annotations
 
-from ptxlab.engine.program import Program
-from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, MbarrierArrive, MbarrierTransactions, MbarrierWait, WaitGroup
-from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, Unused
+from collections.abc import Iterable
 
-__all__ = ["MBARRIER_TOKEN", "direct_arrivals", "direct_services", "is_direct", "is_direct_arrival"]
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import (
+    BoxOperands,
+    CommitGroup,
+    Completion,
+    CompletionArrival,
+    MbarrierArrive,
+    MbarrierTransactions,
+    MbarrierWait,
+    WaitGroup,
+)
+from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, Unused
+
+__all__ = ["MBARRIER_TOKEN", "coordinates_of", "direct_arrivals", "direct_services", "has_box_operands", "is_direct", "is_direct_arrival"]
 
 MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """What shared memory holds where there is an mbarrier object."""
@@ -60,6 +71,24 @@ def is_direct_arrival(program: Program, op: Op) -> bool:
     return False
 
 
+def coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
+    """The coordinates beside a tensor map."""
+    items = operand.extra[0] if isinstance(operand, Addr) and operand.extra else None
+    return items.items if isinstance(items, Group) else ()
+
+
+def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
+    """Whether compiled code can read the operands of a copy of a box (`ptxlab.engine.box_copies`)."""
+    addresses = [op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0]
+    coordinates = coordinates_of(op.operands[box.tensor_map])
+    masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
+    return (
+        all(_is_address(program, operand) for operand in addresses)
+        and _are_numbers(program, coordinates, 32)
+        and _are_numbers(program, masks, 16)
+    )
+
+
 def _is_register(program: Program, operand: Resolved, *bits: int) -> bool:
     return isinstance(operand, Reg) and not operand.negated and program.registers[operand.index].bits in bits
 
@@ -69,7 +98,7 @@ def _is_address(program: Program, operand: Resolved) -> bool:
     return not isinstance(base, Reg) or _is_register(program, base, 32, 64)
 
 
-def _are_numbers(program: Program, operands: list[Resolved], bits: int) -> bool:
+def _are_numbers(program: Program, operands: Iterable[Resolved], bits: int) -> bool:
     return all(type(operand) in (Const, Unused) or _is_register(program, operand, bits) for operand in operands)
 
 

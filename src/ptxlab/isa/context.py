@@ -496,6 +496,13 @@ class WarpContext(Protocol):
         words, at most six; ``kept`` must stay alive.
         """
 
+    def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
+        """Let compiled code copy the boxes of the tensor map at a generic address, by one lane, instead of calling the handler.
+
+        It does so as long as this is the tensor map and a copy is certain to be legal. ``words`` is the host address of its `BoxWord`;
+        ``kept`` must stay alive.
+        """
+
     def spin(self) -> None:
         """End the warp's time slice soon: the thread is polling (a failed ``test_wait``, ``nanosleep``)."""
 

@@ -13,7 +13,7 @@ from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import direct_arrivals
 from ptxlab.engine.lowering.special_registers import CLOCKS
-from ptxlab.engine.repetitions import repeatable
+from ptxlab.engine.repetitions import NO_STATE, Repetitions, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
@@ -214,13 +214,25 @@ class Warp(Registers):
 
     def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        found = self.launch.host_memory.repetitions
-        assert found is not None
-        registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
-        values = [self.lane_value(Reg(index), 64, lane) for index in registers]
+        found = self._repetitions
         number = found.number(state)
         self.cta.memory.repeated[0], self.cta.memory.repeated[1] = number, bases
-        found.add(self.op.index, number, values, function, given, kept)
+        found.add(self.op.index, number, self._repeated_values(), function, given, kept)
+
+    def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
+        """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
+        self._repetitions.add(self.op.index, NO_STATE, self._repeated_values(), words, (tensor_map,), kept)
+
+    @property
+    def _repetitions(self) -> Repetitions:
+        found = self.launch.host_memory.repetitions
+        assert found is not None
+        return found
+
+    def _repeated_values(self) -> list[int]:
+        """The values of the registers that name the execution."""
+        registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
+        return [self.lane_value(Reg(index), 64, lane) for index in registers]
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""

@@ -34,8 +34,8 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     """``i64 boxload_*(context, known, address, barrier, ctas, coordinates)``: copy a box to shared memory, and complete its bytes.
 
     ``known`` is an execution of `ptxlab.engine.repetitions`, ``coordinates`` are int64. ``anywhere``: the box may belong to another CTA of
-    the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler must
-    be called.
+    the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler
+    must be called.
     """
     _find_allocation(module)
     emit_mark_range(module)

@@ -68,7 +68,7 @@ def _extent(box: Box) -> int:
 def _words_of(tile: TileMap) -> _BoxWords | None:
     """The words of a tensor map; None if compiled code does not copy its boxes."""
     box = tile.box
-    if not isinstance(box, Box) or box.padded or box.rounds or box.slices or box.packed % box.chunk:
+    if not tile.raw or not isinstance(box, Box) or box.padded or box.rounds or box.slices or box.packed % box.chunk:
         return None
     limits = [size - (count - 1) * step for size, count, step in zip(box.dims, box.counts, box.steps, strict=True)]
     pitches = [box.bits, *(8 * pitch for pitch in box.pitches)]

@@ -37,8 +37,8 @@ class TileMap:
     """Coordinate 0 must be a multiple of this."""
     rank: int
     """The number of coordinates of an instruction."""
-    raw: bytes
-    """The bytes of the map."""
+    raw: bytes = b""
+    """The bytes of the map; none if it is not in memory."""
 
     @property
     def im2col(self) -> bool:

@@ -68,11 +68,16 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.PERMITTED] = memory.permitted_address
     _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
-    repetitions = memory.repetitions if launch.observer is None and launch.policy == "eager" else None
-    words[_AT.REPETITIONS] = 0 if repetitions is None else repetitions.address
+    words[_AT.REPETITIONS] = _table_of_repetitions(launch)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
     words[_AT.OBSERVE] = launch.observations.address
+
+
+def _table_of_repetitions(launch: Launch) -> int:
+    """The address of the table of executions that compiled code repeats; 0 if it repeats none."""
+    repetitions = launch.host_memory.repetitions if launch.observer is None and launch.policy == "eager" else None
+    return 0 if repetitions is None else repetitions.address
 
 
 def _permit_arrivals(launch: Launch) -> None:

@@ -19,10 +19,12 @@ from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_box_load", "load_name"]
+__all__ = ["STORE", "emit_box_load", "emit_box_store", "load_name"]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
-_READABLE = 1
+_READABLE, _WRITABLE = 1, 3
+STORE = "boxstore"
+"""The name of the function that `emit_box_store` writes."""
 
 
 def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
@@ -57,7 +59,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         row = find_object(c, context, home, at, count)
         awaited = row.place.load("i32", Cell.AWAITED)
         unless(c, row.pending.ne(0) | row.transactions.ne(0) | awaited.eq(0))
-        box.deliver(target)
+        box.move(target)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
     else:
@@ -75,10 +77,26 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
             awaited = row.place.load("i32", Cell.AWAITED)
             unless(c, row.pending.ne(0) | awaited.eq(0))
         with c.each_bit(ctas) as each:
-            box.deliver(cluster.at(each << 4).pointer(0).at(offset))
+            box.move(cluster.at(each << 4).pointer(0).at(offset))
             home_row = cluster.at(signalled(each) << 4)
             ObjectRow.read(home_row.pointer(0), home_row.word(1), at, count).perform(c.const("i64", 0))
         emit_progress(context, ctas.intrinsic("ctpop") + 1)
+    box.mark(map_row)
+    c.ret(0)
+
+
+def emit_box_store(module: Module) -> None:
+    """``i64 boxstore(context, known, address, coordinates)``: the same for a copy from shared memory of the CTA."""
+    _find_allocation(module)
+    emit_mark_range(module)
+    c, (context, known, address, coordinates) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr coordinates)")
+    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
+    map_row = box.same_map()
+    box.outside(coordinates)
+    rank, offset = window_place(address)
+    unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    box.move(box.inside(rank, offset))
+    emit_progress(context, 1)
     box.mark(map_row)
     c.ret(0)
 
@@ -107,6 +125,7 @@ class _Box:
     context: Value
     words: Value
     map_address: Value
+    store: bool = False
     order: Value = field(init=False)
     row: Value = field(init=False)
     first: Value = field(init=False)
@@ -120,7 +139,7 @@ class _Box:
             unless(c, (inside + _MAP_BYTES).ule(context.word(Word.PARAM_SIZE)))
             host.set(context.pointer(Word.PARAM).at(inside))
             otherwise()
-            found = self._allocation(address, c.const("i64", _MAP_BYTES))
+            found = self._allocation(address, c.const("i64", _MAP_BYTES), _READABLE)
             row.set(found)
             host.set(found.pointer(2).at(address - found.word(0)))
         map_type = f"<{_MAP_BYTES // 8} x i64>"
@@ -128,8 +147,8 @@ class _Box:
         unless(c, differs.reduce("or").eq(0))
         return row.get()
 
-    def _allocation(self, address: Value, size: Value) -> Value:
-        row = self.code.call("find_allocation", "ptr", self.context, address, size, self.code.const("i64", _READABLE))
+    def _allocation(self, address: Value, size: Value, permission: int) -> Value:
+        row = self.code.call("find_allocation", "ptr", self.context, address, size, self.code.const("i64", permission))
         unless(self.code, row.ne(0))
         return row
 
@@ -143,7 +162,7 @@ class _Box:
             bits.set(bits.get() + value * words.load("i64", i + BoxWord.PITCH))
         unless(c, (coordinates.word(0) & (words.word(BoxWord.UNIT) - 1)).eq(0))
         address = words.word(BoxWord.ADDRESS) + (bits.get() >> 3)
-        self.row = self._allocation(address, words.word(BoxWord.EXTENT))
+        self.row = self._allocation(address, words.word(BoxWord.EXTENT), _WRITABLE if self.store else _READABLE)
         self.first = address - self.row.word(0)
 
     def inside(self, rank: Value, offset: Value) -> Value:
@@ -156,21 +175,22 @@ class _Box:
         unless(c, self.order.ne(0))
         return shared.at(offset)
 
-    def deliver(self, target: Value) -> None:
-        """Copy the bytes."""
-        words, source = self.words, self.row.pointer(2).at(self.first)
-        move, outside, count = words.pointer(BoxWord.MOVE), words.pointer(BoxWord.OUTSIDE), words.word(BoxWord.COUNT)
-        self.code.call(move, "void", source, outside, target, self.order, count)
+    def move(self, shared: Value) -> None:
+        """Copy the bytes from or to an address in shared memory."""
+        words = self.words
+        sides = ((self.row.pointer(2).at(self.first), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
+        source, target = reversed(sides) if self.store else sides
+        self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
 
     def mark(self, map_row: Value) -> None:
-        """Mark what has been read, where allocations have access maps."""
-        c, words = self.code, self.words
+        """Mark what has been read or written, where allocations have access maps."""
+        c, words, write = self.code, self.words, self.code.const("i32", self.store)
         size, outside, chunk = words.word(BoxWord.ROW_BYTES), words.pointer(BoxWord.OUTSIDE), words.word(BoxWord.CHUNK)
         with c.when((self.row.word(3) & MAP_ADDRESS).ne(0)):
             chunks = size.operation("udiv", chunk)
             with c.loop(words.word(BoxWord.ROWS)) as i:
                 start = self.first + outside.load("i64", i * chunks) * chunk
-                c.call("mark_range", "void", self.row.word(3), self.row.word(1), start, size, c.const("i32", 0))
+                c.call("mark_range", "void", self.row.word(3), self.row.word(1), start, size, write)
         with c.when(map_row.ne(0)), c.when((map_row.word(3) & MAP_ADDRESS).ne(0)):
             at = self.map_address - map_row.word(0)
             c.call("mark_range", "void", map_row.word(3), map_row.word(1), at, c.const("i64", _MAP_BYTES), c.const("i32", 0))

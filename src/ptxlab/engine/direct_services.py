@@ -1,7 +1,7 @@
 """Services that compiled code completes itself where their outcome is certain, without a call of the machine's handler.
 
-These are a wait for a phase of an mbarrier that is complete, groups of copies by cp.async, which perform at once, and arrivals that
-continue nobody who waits (`ptxlab.engine.arrivals`). Elsewhere the handler is called: for phases that are not complete, for lanes that name
+These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, and arrivals that continue nobody
+who waits (`ptxlab.engine.arrivals`). Elsewhere the handler is called: for phases that are not complete, for lanes that name
 several mbarriers, for errors.
 """
 
@@ -22,7 +22,16 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, Unused
 
-__all__ = ["MBARRIER_TOKEN", "coordinates_of", "direct_arrivals", "direct_services", "has_box_operands", "is_direct", "is_direct_arrival"]
+__all__ = [
+    "MBARRIER_TOKEN",
+    "coordinates_of",
+    "direct_arrivals",
+    "direct_groups",
+    "direct_services",
+    "has_box_operands",
+    "is_direct",
+    "is_direct_arrival",
+]
 
 MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """What shared memory holds where there is an mbarrier object."""
@@ -46,13 +55,17 @@ def is_direct(program: Program, op: Op) -> bool:
 
 
 def is_direct_arrival(program: Program, op: Op) -> bool:
-    """Whether compiled code may complete an arrival, an expectation or a commit, if the launch permits it (`Word.PERMITTED`).
+    """Whether compiled code may complete an arrival, an expectation, a commit, or a group of bulk copies, if the launch permits it.
+
+    See `Word.PERMITTED`. Bulk copies that have performed are in no group.
 
     Recorded programs are for observers who must see them.
     """
     effects, operands = op.effects, op.operands
     if op.row.kind != "service" or op.row.flow is not None or program.stepped or program.recorded:
         return False
+    if isinstance(effects, CommitGroup | WaitGroup):
+        return effects.of is Completion.BULK_GROUP
     if isinstance(effects, CompletionArrival):
         address, *ctas = operands
         return effects.of is Completion.COMMIT and _is_address(program, address) and _are_numbers(program, ctas, 16)
@@ -109,4 +122,9 @@ def direct_services(program: Program) -> tuple[Op, ...]:
 
 def direct_arrivals(program: Program) -> tuple[Op, ...]:
     """The arrivals of a program that compiled code may complete."""
-    return tuple(op for op in program.ops if is_direct_arrival(program, op))
+    return tuple(op for op in program.ops if is_direct_arrival(program, op) and not isinstance(op.effects, CommitGroup | WaitGroup))
+
+
+def direct_groups(program: Program) -> tuple[Op, ...]:
+    """The groups of bulk copies that compiled code may complete where nothing observes the launch and all copies perform at once."""
+    return tuple(op for op in program.ops if is_direct_arrival(program, op) and isinstance(op.effects, CommitGroup | WaitGroup))

@@ -153,7 +153,7 @@ BOX = 1024
 def launch(
     lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, first: int = 0, **options: Any
 ) -> tuple[NDArray[np.uint8], ptxlab.Result]:
-    """Run lists of steps by CTA and warp; the contents of shared memory at the end. ``first`` is the map that takes the place of the first."""
+    """Run lists of steps by CTA and warp; the contents of shared memory at the end. ``first``: the map that is the first one."""
     table = np.zeros((2, 2, MOST, 8), np.uint32)
     for (cta, warp), steps in lists.items():
         table[cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)

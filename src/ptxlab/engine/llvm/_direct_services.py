@@ -10,13 +10,22 @@ from collections.abc import Callable
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
-from ptxlab.engine.box_copies import load_name
+from ptxlab.engine.box_copies import STORE, load_name
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.mbarrier_rows import Cell, row_address
 from ptxlab.engine.repetitions import ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN
-from ptxlab.isa.effects import Asynchronous, BoxOperands, Completion, CompletionArrival, MbarrierArrive, MbarrierWait
+from ptxlab.isa.effects import (
+    Asynchronous,
+    BoxOperands,
+    CommitGroup,
+    Completion,
+    CompletionArrival,
+    MbarrierArrive,
+    MbarrierWait,
+    WaitGroup,
+)
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
 from ptxlab.native.builder import Function, Module, Value
 
@@ -39,10 +48,12 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
 
 
 def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callable[[], None]) -> None:
-    """The same for an arrival, which the launch must permit."""
+    """The same for an arrival or a group of bulk copies, which the launch must permit."""
     service = _Service(caller, frame, op, mask, go_on)
     with caller.code.when(caller.context.pointer(Word.PERMITTED).word(op.index).gt(0)):
-        if isinstance(op.effects, CompletionArrival):
+        if isinstance(op.effects, CommitGroup | WaitGroup):
+            service.count()
+        elif isinstance(op.effects, CompletionArrival):
             service.commit()
         else:
             service.arrive()
@@ -221,11 +232,15 @@ class _Service:
             coordinates = code.stack(f"[{len(items)} x i64]")
             for index, item in enumerate(items):
                 coordinates.set_word(index, self._number(item, 32)[0].to("i32").sext("i64"))
-            (address, _), (barrier, _) = self._address(operands[box.shared]), self._address(operands[box.barrier])
-            multicast = not isinstance(operands[box.ctas], Unused)
-            ctas = self._number(operands[box.ctas], 16)[0] if multicast else code.const("i64", 0)
-            name = load_name(op.q.direction != "shared::cta", op.q.cta_group == "cta_group::2", multicast)
-            done = caller.helper(name, "i64", context, entry, address, barrier, ctas, coordinates)
+            address, _ = self._address(operands[box.shared])
+            if box.barrier < 0:
+                done = caller.helper(STORE, "i64", context, entry, address, coordinates)
+            else:
+                barrier, _ = self._address(operands[box.barrier])
+                multicast = not isinstance(operands[box.ctas], Unused)
+                ctas = self._number(operands[box.ctas], 16)[0] if multicast else code.const("i64", 0)
+                name = load_name(op.q.direction != "shared::cta", op.q.cta_group == "cta_group::2", multicast)
+                done = caller.helper(name, "i64", context, entry, address, barrier, ctas, coordinates)
             with code.when(done.eq(0)):
                 self.count()
 

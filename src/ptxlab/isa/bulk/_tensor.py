@@ -45,6 +45,7 @@ from ptxlab.native import BoundedCache
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
 _BOX_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4))
+_BOX_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1))
 _OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
 """Dimensions of the image -> exclusive upper limit of an im2col offset."""
 _NOT_WIDE = (0, 5)
@@ -216,7 +217,7 @@ def _in_range(warp: context.WarpContext, found: tuple[tuple[str, int, int], ...]
             warp.fault("D724", f"{name} is {value}; with .{warp.q.mode} it can be 0 to {limit - 1}")
 
 
-@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=_BOX_STORE)
 @service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
 @service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
 @service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
@@ -235,6 +236,7 @@ def store(warp: context.WarpContext) -> None:
         accesses = partial(copy.stored, cta, offset)
         maps = used_maps(warp, address)
         track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True)))
+        repeat_box(warp, copy.tile, address, offset)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import direct_arrivals
+from ptxlab.engine.direct_services import direct_arrivals, direct_groups
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.repetitions import NO_STATE, Repetitions, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
@@ -81,11 +81,14 @@ def _table_of_repetitions(launch: Launch) -> int:
 
 
 def _permit_arrivals(launch: Launch) -> None:
-    """Let compiled code complete arrivals if no observer must see them; commits only where all operations perform at once."""
+    """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once."""
     observer, arrivals, permitted = launch.observer, launch.facts.of(direct_arrivals), launch.host_memory.permitted
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
+    if observer is None and not launch.deferred:
+        for op in launch.facts.of(direct_groups):
+            permitted[op.index] = 1
 
 
 def fill_cta_words(launch: Launch, cta: CtaState) -> None:
@@ -219,25 +222,21 @@ class Warp(Registers):
 
     def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        found = self._repetitions
-        number = found.number(state)
-        self.cta.memory.repeated[0], self.cta.memory.repeated[1] = number, bases
-        found.add(self.op.index, number, self._repeated_values(), function, given, kept)
+        found = self.launch.host_memory.repetitions
+        assert found is not None
+        number = self.cta.memory.repeated[0] = found.number(state)
+        self.cta.memory.repeated[1] = bases
+        self._repeat(found, number, function, given, kept)
 
     def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._repetitions.add(self.op.index, NO_STATE, self._repeated_values(), words, (tensor_map,), kept)
-
-    @property
-    def _repetitions(self) -> Repetitions:
         found = self.launch.host_memory.repetitions
         assert found is not None
-        return found
+        self._repeat(found, NO_STATE, words, (tensor_map,), kept)
 
-    def _repeated_values(self) -> list[int]:
-        """The values of the registers that name the execution."""
+    def _repeat(self, found: Repetitions, number: int, function: int, given: Sequence[int], kept: object) -> None:
         registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
-        return [self.lane_value(Reg(index), 64, lane) for index in registers]
+        found.add(self.op.index, number, [self.lane_value(Reg(index), 64, lane) for index in registers], function, given, kept)
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""

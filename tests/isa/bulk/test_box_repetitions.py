@@ -62,6 +62,8 @@ STEPS = {
     "overwrite": "st.shared.u32 [bar], amount;",
     "invalidate": "mbarrier.inval.shared::cta.b64 [bar];",
     "exit": "exit;",
+    "store": "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [m, {c0, c1}], [dst]; cp.async.bulk.commit_group;",
+    "wait for stores": "cp.async.bulk.wait_group 0;",
 }
 KINDS = {name: number for number, name in enumerate(STEPS)}
 BARRIERS = 2
@@ -135,9 +137,8 @@ TENSOR: NDArray[np.float16] = np.arange(64 * 256, dtype=np.uint16).view(np.float
 BYTES: NDArray[np.uint8] = np.random.default_rng(5).integers(0, 256, (64, 512), np.uint8)
 
 
-def tensor_maps(device: ptxlab.Device) -> list[ptxlab.TensorMap]:
+def tensor_maps(tensor: Any, some_bytes: Any) -> list[ptxlab.TensorMap]:
     """Boxes of 1,024 bytes, the last one with elements that are rounded."""
-    tensor, some_bytes = (device.array(each) for each in (TENSOR, BYTES))
     return [
         ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B"),
         ptxlab.TensorMap(some_bytes, box=(32, 32), swizzle="32B"),
@@ -153,19 +154,21 @@ BOX = 1024
 def launch(
     lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, first: int = 0, **options: Any
 ) -> tuple[NDArray[np.uint8], ptxlab.Result]:
-    """Run lists of steps by CTA and warp; the contents of shared memory at the end. ``first``: the map that is the first one."""
+    """Run lists of steps by CTA and warp; the contents of shared memory and of the tensors. ``first``: the map that is the first one."""
     table = np.zeros((2, 2, MOST, 8), np.uint32)
     for (cta, warp), steps in lists.items():
         table[cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
         table[cta, warp, len(steps) :, 6] = 0
     device = ptxlab.Device("sm_100a")
-    found = tensor_maps(device)
+    tensors = [device.array(each) for each in (TENSOR, BYTES)]
+    found = tensor_maps(*tensors)
     found[0] = found[first]
     in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in found])
     out = np.zeros((2, SIZE), np.uint8)
     count = max(map(len, lists.values()))
     args = [found[0], found[1], in_memory, table, count, arrivals, out]
     result = kernel().launch(grid=2, block=64, cluster=2, args=args, device=device, **{"check": "none", **options})
+    out = np.hstack([out, *(each.numpy().view(np.uint8).reshape(2, -1) for each in tensors)])
     return out, result
 
 
@@ -237,6 +240,64 @@ def test_boxes_that_are_not_wholly_inside(which: int) -> None:
     assert result.ok
     assert len(handled) == 1 + 7
     assert not out[0, BOX * 6 : BOX * 9].any()
+
+
+def test_stores() -> None:
+    """To memory that is kept as it was, which the handler finds out for each part of it; boxes partly outside are for the handler."""
+    fresh()
+    filled = [step("expect", amount=4 * BOX), step("arrive"), *loads(4), step("wait")]
+    places = [(0, 1), (64, 40), (128, 56), (192, 60), (0, 16), (240, 3), (64, 24)]
+    stores = [step("store", dst=BOX * (n % 4), at=at) for n, at in enumerate(places)]
+    lists = {(0, 0): [*filled, *stores, step("wait for stores")]}
+    for times in (1 + 1 + 2, 2):
+        out, result, handled = both(lists)
+        assert result.ok
+        assert len(handled) == times
+        assert result.stats.services["cp.async.bulk.commit_group"] == len(places)
+    assert not np.array_equal(out[:, SIZE : SIZE + TENSOR.nbytes // 2], TENSOR.view(np.uint8).reshape(2, -1))
+    for bad, code in (((-64, 0), "D724"), ((4, 0), "D724")):
+        _, result, _ = both({(0, 0): [*filled, *stores[:2], step("store", at=bad)]})
+        assert [d.code for d in result.diagnostics] == [code]
+
+
+def test_stores_to_an_array_of_the_host() -> None:
+    """What is overwritten is kept: the handler is called for each part of the array."""
+    text = """
+.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128])
+{
+.shared .align 1024 .b8 buffer[16384];
+.reg .pred p;
+.reg .b32 i, y, zero;
+mov.u32 i, %tid.x; setp.ne.u32 p, i, 0;
+@p exit;
+mov.u32 zero, 0;
+LOOP:
+shl.b32 y, i, 3; st.shared.u32 [buffer+64], y;
+cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {zero, y}], [buffer];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
+add.u32 i, i, 1;
+setp.lt.u32 p, i, 512;
+@p bra LOOP;
+ret;
+}
+"""
+    loaded, found = ptxlab.loads(text).kernel(), []
+    table = warps._table_of_repetitions
+    for way in (lambda launch: 0, table, table):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(warps, "_table_of_repetitions", way)
+            HANDLED.clear()
+            array = np.ones((4096, 1024), np.uint8)
+            args = [ptxlab.TensorMap(array, box=(1024 // 8, 8))]
+            result = loaded.launch(grid=1, block=32, args=args, check="none", keep_inputs=True)
+            found.append((array.tobytes(), result.stats.services, result.stats.instructions, result.ok, len(HANDLED)))
+    assert [each[:4] for each in found] == [found[0][:4]] * 3
+    assert found[0][3]
+    assert found[0][4] == 512
+    assert found[1][4] == found[2][4] < 20
 
 
 def test_places_in_the_period_of_the_swizzle() -> None:
@@ -387,7 +448,7 @@ def test_ctas_of_a_cluster(kind: str, issuer: int) -> None:
     out, result, handled = both({(issuer, 0): [*expects, *copies, step("expect", bar=0, amount=0)]})
     assert result.ok, result.diagnostics
     assert len(handled) == 1
-    assert (out != 0xEE).any()
+    assert (out[:, :SIZE] != 0xEE).any()
 
 
 def test_the_objects_of_a_pair_that_is_awaited() -> None:
@@ -424,7 +485,7 @@ def random_steps(choice: Random, own: int, bold: float) -> list[Step]:
     """Steps of a warp, mostly legal ones."""
     found = []
     for _ in range(choice.randrange(4, MOST)):
-        kind = choice.choice([*list(STEPS)[:5] * 3, "expect", "arrive", "expect", "wait", "rewrite"])
+        kind = choice.choice([*list(STEPS)[:5] * 3, "expect", "arrive", "expect", "wait", "rewrite", "store", "store", "wait for stores"])
         rank = own if choice.random() < 0.7 else own ^ 1
         bar = (own if kind in ("load", "wait") else rank) << 24 | 8 * choice.randrange(BARRIERS)
         dst = (bar & ~0xFF) + choice.choice((0, 1024, 2048, 3072, 1152))
@@ -481,16 +542,25 @@ add.u32 i, i, 1; setp.lt.u32 q, i, 4; @q bra LOOP;
 add.u32 row, row, cta; and.b32 row, row, 15; shl.b32 row, row, 3;
 mov.u32 i, 0;
 SPIN: add.u32 i, i, 1; setp.lt.u32 q, i, 30000; @q bra SPIN;
-mul.wide.u32 at, row, 512; add.u64 at, at, in; st.global.u32 [at+384], row;
+WRITE
 ret;
 }
 """
+WRITES = {
+    "st": "mul.wide.u32 at, row, 512; add.u64 at, at, in; st.global.u32 [at+384], row;",
+    "box": """
+        mov.u32 i, 0;
+        STORE: shl.b32 x, i, 6; cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {x, row}], [buffer];
+        add.u32 i, i, 1; setp.lt.u32 q, i, 4; @q bra STORE;
+    """,
+}
 
 
 @pytest.mark.parametrize("distance", [0, 8])
-def test_workers(distance: int) -> None:
+@pytest.mark.parametrize("way", WRITES)
+def test_workers(distance: int, way: str) -> None:
     """What compiled code copies is marked: each CTA writes to a row that it has read itself, or that another CTA reads."""
-    loaded, found = ptxlab.loads(CONFLICT).kernel(), []
+    loaded, found = ptxlab.loads(CONFLICT.replace("WRITE", WRITES[way])).kernel(), []
     for workers in (1, 2, 2):
         tensor = np.arange(8 * CTAS * 256, dtype=np.uint16).reshape(-1, 256)
         out = np.zeros(4 * CTAS, np.uint32)

@@ -121,6 +121,10 @@ class Repetitions:
             found = self._states[state] = self._last_state = self._last_state + 1
         return found
 
+    def known(self, state: Hashable) -> int:
+        """The number of a state, 0 if it has none."""
+        return self._states.get(state, 0)
+
     def add(self, op: int, state: int, values: Sequence[int], function: int, given: Sequence[int], kept: object) -> None:
         """Enter an execution: what compiled code calls with the bases of the CTA and the address of the words that it is given.
 

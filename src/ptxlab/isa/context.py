@@ -496,6 +496,9 @@ class WarpContext(Protocol):
         words, at most six; ``kept`` must stay alive.
         """
 
+    def know_state(self, state: Hashable, bases: int) -> None:
+        """Tell the state of the CTA, and its bases, on which executions depend that compiled code repeats (`repeat`)."""
+
     def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of the tensor map at a generic address, by one lane, instead of calling the handler.
 

@@ -13,7 +13,7 @@ from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import direct_arrivals, direct_groups
 from ptxlab.engine.lowering.special_registers import CLOCKS
-from ptxlab.engine.repetitions import NO_STATE, Repetitions, repeatable
+from ptxlab.engine.repetitions import NO_STATE, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
@@ -86,9 +86,8 @@ def _permit_arrivals(launch: Launch) -> None:
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
-    if observer is None and not launch.deferred:
-        for op in launch.facts.of(direct_groups):
-            permitted[op.index] = 1
+    for op in launch.facts.of(direct_groups) if observer is None and not launch.deferred else ():
+        permitted[op.index] = 1
 
 
 def fill_cta_words(launch: Launch, cta: CtaState) -> None:
@@ -222,20 +221,24 @@ class Warp(Registers):
 
     def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
+        self._repeat(state, function, given, kept)
+        self.know_state(state, bases)
+
+    def know_state(self, state: Hashable, bases: int) -> None:
+        """Tell the state of the CTA; see `ptxlab.isa.WarpContext`."""
         found = self.launch.host_memory.repetitions
-        assert found is not None
-        number = self.cta.memory.repeated[0] = found.number(state)
-        self.cta.memory.repeated[1] = bases
-        self._repeat(found, number, function, given, kept)
+        if found is not None:
+            self.cta.memory.repeated[0], self.cta.memory.repeated[1] = found.known(state), bases
 
     def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
+        self._repeat(None, words, (tensor_map,), kept)
+
+    def _repeat(self, state: Hashable | None, function: int, given: Sequence[int], kept: object) -> None:
         found = self.launch.host_memory.repetitions
         assert found is not None
-        self._repeat(found, NO_STATE, words, (tensor_map,), kept)
-
-    def _repeat(self, found: Repetitions, number: int, function: int, given: Sequence[int], kept: object) -> None:
         registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
+        number = NO_STATE if state is None else found.number(state)
         found.add(self.op.index, number, [self.lane_value(Reg(index), 64, lane) for index in registers], function, given, kept)
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -365,6 +366,7 @@ def cta_values(launch: Launch, cta: CtaState) -> dict[str, int]:
     }
 
 
+@lru_cache(maxsize=1024)
 def _warp_value(name: str, block: tuple[int, int, int], warp: int) -> Any:
     """A special register that differs between the warps of a CTA or between their lanes."""
     if name in _LANE_VALUES:

@@ -51,6 +51,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     rank, offset = window_place(address)
     if not anywhere:
         unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    box.place(offset)
     target = box.inside(rank, offset)
     home, at = window_place(barrier)
     count = c.const("i64", -1) * box.words.word(BoxWord.TRANSACTION)
@@ -95,6 +96,7 @@ def emit_box_store(module: Module) -> None:
     box.outside(coordinates)
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    box.place(offset)
     box.move(box.inside(rank, offset))
     emit_progress(context, 1)
     box.mark(map_row)
@@ -165,14 +167,17 @@ class _Box:
         self.row = self._allocation(address, words.word(BoxWord.EXTENT), _WRITABLE if self.store else _READABLE)
         self.first = address - self.row.word(0)
 
+    def place(self, offset: Value) -> None:
+        """Find the order of the chunks at an offset in shared memory; return from the function if it is not known."""
+        unless(self.code, (offset & (BOX_ALIGNMENT - 1)).eq(0))
+        period = (offset & (BOX_PERIOD - 1)).operation("udiv", BOX_ALIGNMENT)
+        self.order = self.words.load("ptr", period + BoxWord.INSIDE)
+        unless(self.code, self.order.ne(0))
+
     def inside(self, rank: Value, offset: Value) -> Value:
-        """The host address of the box in the shared memory of a CTA; returns from the function unless it can be there."""
-        c, words = self.code, self.words
-        shared, size = shared_of(c, self.context, rank)
-        unless(c, (offset & (BOX_ALIGNMENT - 1)).eq(0) & (offset + words.word(BoxWord.FOOTPRINT)).ule(size))
-        place = (offset & (BOX_PERIOD - 1)).operation("udiv", BOX_ALIGNMENT)
-        self.order = words.load("ptr", place + BoxWord.INSIDE)
-        unless(c, self.order.ne(0))
+        """The host address of the box in the shared memory of a CTA; returns from the function unless it has room there."""
+        shared, size = shared_of(self.code, self.context, rank)
+        unless(self.code, (offset + self.words.word(BoxWord.FOOTPRINT)).ule(size))
         return shared.at(offset)
 
     def move(self, shared: Value) -> None:

@@ -58,8 +58,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     if not multicast:
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
         row = find_object(c, context, home, at, count)
-        awaited = row.place.load("i32", Cell.AWAITED)
-        unless(c, row.pending.ne(0) | row.transactions.ne(0) | awaited.eq(0))
+        _unless_awaited(c, row, row.transactions.ne(0))
         box.move(target)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
@@ -75,8 +74,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
             box.inside(each, offset)
             # The two CTAs of a pair may signal one object, at which each must be legal after the other.
             row = find_object(c, context, signalled(each), at, count * (1 + pair))
-            awaited = row.place.load("i32", Cell.AWAITED)
-            unless(c, row.pending.ne(0) | awaited.eq(0))
+            _unless_awaited(c, row, row.transactions.gt(0) if pair else row.transactions.ne(0))
         with c.each_bit(ctas) as each:
             box.move(cluster.at(each << 4).pointer(0).at(offset))
             home_row = cluster.at(signalled(each) << 4)
@@ -84,6 +82,11 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         emit_progress(context, ctas.intrinsic("ctpop") + 1)
     box.mark(map_row)
     c.ret(0)
+
+
+def _unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
+    """Return -1 if the phase completes and somebody may wait for it; ``left``: transaction bytes are left."""
+    unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
 
 
 def emit_box_store(module: Module) -> None:

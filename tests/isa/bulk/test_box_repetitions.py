@@ -454,7 +454,7 @@ def test_ctas_of_a_cluster(kind: str, issuer: int) -> None:
 @pytest.mark.parametrize(("expected", "times"), [(7, 2), (8, 2), (9, 1)])
 @pytest.mark.parametrize("kind", ["multicast", "multicast of a pair"])
 def test_a_receiver_waits(kind: str, expected: int, times: int) -> None:
-    """The handler is called for copies that complete a phase for which a warp waits; a wait for bytes that do not come ends by its limit."""
+    """The handler is called for copies that complete a phase for which a warp waits; a wait for others ends by its limit."""
     fresh()
     pair = "pair" in kind
     copies = [step(kind, dst=BOX * n, amount=3, at=(16, n)) for n in range(4 if pair else 8)]

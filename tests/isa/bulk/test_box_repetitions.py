@@ -492,7 +492,7 @@ def random_steps(choice: Random, own: int, bold: float) -> list[Step]:
     for _ in range(choice.randrange(4, MOST)):
         kind = choice.choice([*list(STEPS)[:5] * 3, "expect", "arrive", "expect", "wait", "rewrite", "store", "store", "wait for stores"])
         rank = own if choice.random() < 0.7 else own ^ 1
-        bar = (own if kind in ("load", "wait") else rank) << 24 | 8 * choice.randrange(BARRIERS)
+        bar = (own if kind in ("load", "wait", "store") else rank) << 24 | 8 * choice.randrange(BARRIERS)
         dst = (bar & ~0xFF) + choice.choice((0, 1024, 2048, 3072, 1152))
         amount = choice.choice((1, 2, 3)) if "multicast" in kind else choice.choice((BOX, 2 * BOX, 4 * BOX))
         if kind == "rewrite":

@@ -497,6 +497,16 @@ class WarpContext(Protocol):
         where in host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
         """
 
+    def know_state(self, state: Hashable, bases: int) -> None:
+        """Tell the state of the CTA, and its bases, on which executions depend that compiled code repeats (`repeat`)."""
+
+    def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
+        """Let compiled code copy the boxes of the tensor map at a generic address, by one lane, instead of calling the handler.
+
+        It does so as long as this is the tensor map and a copy is certain to be legal. ``words`` is the host address of its `BoxWord`;
+        ``kept`` must stay alive.
+        """
+
     def spin(self) -> None:
         """End the warp's time slice soon: the thread is polling (a failed ``test_wait``, ``nanosleep``)."""
 

@@ -208,6 +208,15 @@ def cta_group_of(cta: context.Cta, group: int) -> CtaGroup:
     return state.cta_group
 
 
+def repeated_state(warp: context.WarpContext, cta_group: CtaGroup) -> Hashable:
+    """What executions depend on that compiled code repeats (`WarpContext.repeat`): the CTAs, and the columns that they have allocated.
+
+    With observers, whose functions are told of the memory of one CTA group, they depend on the CTA group, too.
+    """
+    allocated = tuple([(cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas])
+    return len(cta_group.ctas), warp.machine.target, allocated, cta_group.places if warp.machine.observed else ()
+
+
 def launch(
     warp: context.WarpContext,
     lane: int,

@@ -150,6 +150,7 @@ TENSOR_TEXT = (
     + BY_TENSOR
     + TEXT[TEXT.index("mov.u32 k, 0; mov.u64 ad, desc;") :].replace("bd, desc;", f"bd, desc; {CURRENT} mov.u32 k, 0;")
 )
+ONE_PLACE = {CURRENT: "", "shl.b32 to, parity, 14;": "mov.u32 to, 0;"}
 LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [d]; tcgen05.wait::ld.sync.aligned;"
 OTHERS = "@warp0 bra OFF; setp.lt.u32 q, i, 3; @q bra OFF;"
 COPY_OF_B = "ld.global.v4.b32 {x0, x1, x2, x3}, [from]; add.u32 y0, to, 16384; st.shared.v4.b32 [y0], {x0, x1, x2, x3};"
@@ -208,7 +209,8 @@ TENSOR_CASES: dict[str, Case] = {
                                      "mov.u32 k, 0;\nSTEP:": f"mov.u32 k, 0; @late {LAST_STEP}\nSTEP:"}, "", ""),
     "A of the turn before":        ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024;"}, "", ""),
     "the tile of the turn before": ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024; @late xor.b64 bd, bd, 1024;"}, "", ""),
-    "one place":                   ({CURRENT: "", "shl.b32 to, parity, 14;": "mov.u32 to, 0;"}, "", ""),
+    "one place":                   (ONE_PLACE, "", ""),
+    "no copy in the last turn":    (ONE_PLACE | {"late, i, 4;": "late, i, 6;", BOX: f"@late bra OFF; {BOX}", FULL: f"{FULL} OFF:"}, "", ""),
     "another box in one turn":     ({BOX: f"{BOX} @late add.u32 x0, x0, 64;"}, "", ""),
     "half a box further":          ({"add.u32 to, to, tile;": "add.u32 to, to, tile; @late add.u32 to, to, 8192;"}, "", "O101"),
     "another number of columns":   ({MULTIPLY: f"@late mov.b32 idesc, 0x08080010; {MULTIPLY}"}, "", ""),
@@ -293,3 +295,11 @@ def test_the_handler_is_called_until_tiles_are_known(checks: str, handled_of_til
     codes, handled = both(TENSOR_TEXT, **CHECKS[checks])
     assert codes == []
     assert len(handled) == handled_of_tiles
+
+
+def test_a_step_within_a_tile_is_compared_once() -> None:
+    """In the last turn the first instruction takes another k from the tile from which the one before has taken its own."""
+    changes, _, _ = TENSOR_CASES["no copy in the last turn"]
+    _, copied = both(changed(ONE_PLACE, TENSOR_TEXT), check="operands")
+    _, handled = both(changed(changes, TENSOR_TEXT), check="operands")
+    assert len(handled) == len(copied) + 1

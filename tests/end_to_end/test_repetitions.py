@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ptxlab.check.race.shadow import shadow
 from ptxlab.engine.repetitions import Repetitions
-from ptxlab.machine.warp.warp import Warp
+from ptxlab.machine.warp import warp as warps
 from ptxlab.numerics import MmaProgram
 
 from .replay_cases import KERNELS
@@ -23,16 +24,19 @@ SAMPLE = (
 )
 
 
-def compare(name: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def compare(name: str, monkeypatch: pytest.MonkeyPatch, check: str = "none") -> int:
     """Compare launches; returns how many executions were known at the end."""
     replay = KERNELS[name]()
+    functions = shadow._functions()
+    if functions.are_quick:
+        functions.optimise()
     monkeypatch.setattr(MmaProgram, "optimised", True)
     known: list[Any] = []
     add = Repetitions.add
     monkeypatch.setattr(Repetitions, "add", lambda self, *given: (known.append(given), add(self, *given)))
-    found = [outcome(replay, check="none", workers=workers)[1] for workers in (1, 1, 2)]
-    monkeypatch.setattr(Warp, "repeats", False)
-    found.append(outcome(replay, check="none")[1])
+    found = [outcome(replay, check=check, workers=workers)[1] for workers in (1, 1, 2)]
+    monkeypatch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+    found.append(outcome(replay, check=check)[1])
     assert all(each == found[0] for each in found)
     return len(known)
 
@@ -42,7 +46,14 @@ def test_some_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compare(name, monkeypatch)
 
 
+@pytest.mark.parametrize("name", SAMPLE)
+def test_some_kernels_with_checks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(name, monkeypatch, "all")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in KERNELS if name not in SAMPLE])
 def test_every_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(name, monkeypatch)
+    monkeypatch.undo()
+    compare(name, monkeypatch, "all")

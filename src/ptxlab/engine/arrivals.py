@@ -5,67 +5,103 @@ They change the rows of the objects (`ptxlab.engine.mbarrier_rows`) as `ptxlab.m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, row_address
+from ptxlab.engine.support.event_rows import emit_replay
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_arrive", "emit_commit", "emit_progress"]
+__all__ = [
+    "COMPLETE_SHIFT",
+    "CTAS_SHIFT",
+    "MOST_BYTES",
+    "OFFSET_MASK",
+    "ObjectRow",
+    "emit_arrive",
+    "emit_commit",
+    "emit_progress",
+    "find_object",
+    "shared_of",
+    "unless",
+    "window_place",
+]
 
+CTAS_SHIFT, COMPLETE_SHIFT = SHARED_RANK_SHIFT, 40
+OFFSET_MASK = (1 << CTAS_SHIFT) - 1
+"""How `Word.ARRIVED` says which objects an instruction has named: their offset in shared memory; at CTAS_SHIFT a bit for each CTA of the
+cluster that has one of them; at COMPLETE_SHIFT the same for those whose phase it has completed."""
 _WINDOW = 1 << 32
 """Above all addresses in the shared window; generic ones are larger."""
-_MOST = (1 << 20) - 1
+MOST_BYTES = (1 << 20) - 1
 """Limit of counts and of transaction counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class ObjectRow:
     """The numbers of an object, as i64; ``transactions`` with those that are added."""
 
+    rank: Value
     place: Value
     phases: Value
     pending: Value
     transactions: Value
 
-    def perform(self, count: Value) -> None:
-        """Arrive, and complete the phase if it is the last arrival."""
+    @classmethod
+    def read(cls, rank: Value, shared: Value, size: Value, offset: Value, added: Value) -> ObjectRow:
+        """The numbers of the object at an offset of the shared memory of a CTA, after ``added`` transaction bytes."""
+        place = row_address(shared, size, offset)
+        phases, pending = (place.load("i32", cell).to("i64") for cell in (Cell.PHASES, Cell.PENDING))
+        return cls(rank, place, phases, pending, place.load("i32", Cell.TRANSACTIONS).sext("i64") + added)
+
+    def perform(self, count: Value) -> Value:
+        """Arrive, and complete the phase if it is the last arrival; returns the bits of the CTA for `Word.ARRIVED`."""
         left = self.pending - count
         last = left.eq(0) & self.transactions.eq(0)
         expected = self.place.load("i32", Cell.EXPECTED).to("i64")
         self.place.store((self.phases + last.to("i64")).to("i32"), Cell.PHASES)
         self.place.store(last.select(expected, left).to("i32"), Cell.PENDING)
         self.place.store(self.transactions.to("i32"), Cell.TRANSACTIONS)
+        return ((last.to("i64") << COMPLETE_SHIFT) | (1 << CTAS_SHIFT)) << self.rank
 
 
-def _unless(c: Function, condition: Value) -> None:
+def unless(c: Function, condition: Value) -> None:
     """Return -1 unless the condition holds: the handler is to be called."""
     with c.when(~condition):
         c.ret(-1)
 
 
-def _within(context: Value, address: Value) -> tuple[Value, Value]:
+def window_place(address: Value) -> tuple[Value, Value]:
     """The CTA rank and the offset of an address in the shared window, or of a generic one."""
     address = address - address.uge(_WINDOW).select(address.constant(SHARED_WINDOW), 0)
     return address >> SHARED_RANK_SHIFT, address & (1 << SHARED_RANK_SHIFT) - 1
 
 
-def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> _Row:
-    """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody."""
-    _unless(c, rank.ult(context.word(Word.CLUSTER_SIZE)))
+def shared_of(c: Function, context: Value, rank: Value) -> tuple[Value, Value]:
+    """The shared memory of a CTA of the cluster, and its size; 0 if the CTA has exited."""
+    unless(c, rank.ult(context.word(Word.CLUSTER_SIZE)))
     entry = context.pointer(Word.CLUSTER).at(rank << 4)
-    shared, size = entry.pointer(0), entry.word(1)
-    _unless(c, (offset & 7).eq(0) & offset.ult(size))
-    place = row_address(shared, size, offset)
-    phases, pending, awaited = (place.load("i32", cell).to("i64") for cell in (Cell.PHASES, Cell.PENDING, Cell.AWAITED))
-    transactions = place.load("i32", Cell.TRANSACTIONS).sext("i64") + added
-    _unless(c, shared.at(offset).word(0).eq(MBARRIER_TOKEN) & phases.ne(0))
-    _unless(c, pending.ne(0) & count.ule(pending) & transactions.le(_MOST))
-    _unless(c, pending.ne(count) | transactions.ne(0) | awaited.eq(0))
-    return _Row(place, phases, pending, transactions)
+    return entry.pointer(0), entry.word(1)
+
+
+def find_object(c: Function, context: Value, rank: Value, offset: Value, added: Value) -> ObjectRow:
+    """The object at an offset of a CTA, with ``added`` transaction bytes, if it is valid and may have so many."""
+    shared, size = shared_of(c, context, rank)
+    unless(c, (offset & 7).eq(0) & offset.ult(size))
+    row = ObjectRow.read(rank, shared, size, offset, added)
+    unless(c, shared.at(offset).word(0).eq(MBARRIER_TOKEN) & row.phases.ne(0))
+    unless(c, row.transactions.le(MOST_BYTES) & row.transactions.ge(-MOST_BYTES))
+    return row
+
+
+def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> ObjectRow:
+    """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody."""
+    row = find_object(c, context, rank, offset, added)
+    unless(c, row.pending.ne(0) & count.ule(row.pending))
+    awaited = row.place.load("i32", Cell.AWAITED)
+    unless(c, row.pending.ne(count) | row.transactions.ne(0) | awaited.eq(0))
+    return row
 
 
 def emit_progress(context: Value, steps: Value | int) -> None:
@@ -84,14 +120,18 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     c, (context, address, lanes, count, size, steps) = module.define(
         f"i64 {name}(ptr context, i64 address, i64 lanes, i64 count, i64 bytes, i64 steps)"
     )
-    rank, offset = _within(context, address)
+    rank, offset = window_place(address)
     if not anywhere:
-        _unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
-    _unless(c, count.ule(_MOST) & size.ule(_MOST))
+        unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    unless(c, count.ule(MOST_BYTES) & size.ule(MOST_BYTES))
+    with c.when(size.ne(0)):
+        # Reports about accesses before the announcement state the bytes that were announced then.
+        emit_replay(c, context)
+        unless(c, context.word(Word.EVENT_COUNT).eq(0))
     count = count * lanes
     row = _find(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
-    row.perform(count)
+    context.set_word(Word.ARRIVED, offset | row.perform(count))
     emit_progress(context, steps)
     c.ret(state)
 
@@ -104,23 +144,25 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     name = f"commit_{'pair' if pair else 'cta'}_{'multicast' if multicast else 'one'}"
     c, (context, mask, address, ctas) = module.define(f"i64 {name}(ptr context, i32 mask, i64 address, i64 ctas)")
     wide, committers = mask.to("i64"), context.word(Word.COMMITTERS)
-    _unless(c, (wide & (wide - 1)).eq(0) & (committers & wide).ne(0) & (committers >> 32).eq(2 if pair else 1))
+    unless(c, (wide & (wide - 1)).eq(0) & (committers & wide).ne(0) & (committers >> 32).eq(2 if pair else 1))
     if pair:
         peer = (context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT) ^ 1
-        _unless(c, context.pointer(Word.CLUSTER).at(peer << 4).word(1).ne(0))
-    rank, offset = _within(context, address)
+        unless(c, context.pointer(Word.CLUSTER).at(peer << 4).word(1).ne(0))
+    rank, offset = window_place(address)
     one, nothing = c.const("i64", 1), c.const("i64", 0)
     if not multicast:
-        _find(c, context, rank, offset, one, nothing).perform(one)
+        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(one))
         emit_progress(context, c.const("i64", 2))
         c.ret(0)
         return
     table, size = context.pointer(Word.CLUSTER), context.word(Word.CLUSTER_SIZE)
-    _unless(c, rank.ult(size))
-    _unless(c, table.at(rank << 4).word(1).ne(0) & ctas.ne(0) & (ctas >> size).eq(0))
-    act: Callable[[_Row], None]
-    for act in (lambda row: None, lambda row: row.perform(one)):
-        with c.each_bit(ctas) as each:
-            act(_find(c, context, each, offset, one, nothing))
+    unless(c, rank.ult(size))
+    unless(c, table.at(rank << 4).word(1).ne(0) & ctas.ne(0) & (ctas >> size).eq(0))
+    with c.each_bit(ctas) as each:
+        _find(c, context, each, offset, one, nothing)
+    arrived = c.variable("i64", offset)
+    with c.each_bit(ctas) as each:
+        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(one))
+    context.set_word(Word.ARRIVED, arrived.get())
     emit_progress(context, ctas.intrinsic("ctpop") + 1)
     c.ret(0)

@@ -193,9 +193,17 @@ class Word(IntEnum):
     """in: the distance in bytes from there to that of the next op"""
     AHEAD = 78
     """out: 1 if compiled code has ended a turn of the warp, so that the machine does not know PC and MASK yet"""
+    ARRIVED = 80
+    """out: the mbarrier objects on which compiled code has arrived last, or whose transaction bytes it has announced
+
+    `ptxlab.engine.arrivals` says in which bits.
+    """
+
+    OPERANDS_TAKEN = 79
+    """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 
 
-WORDS = 80
+WORDS = 88
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 

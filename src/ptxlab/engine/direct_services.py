@@ -1,17 +1,37 @@
 """Services that compiled code completes itself where their outcome is certain, without a call of the machine's handler.
 
-These are a wait for a phase of an mbarrier that is complete, groups of copies by cp.async, which perform at once, and arrivals that
-continue nobody who waits (`ptxlab.engine.arrivals`). Elsewhere the handler is called: for phases that are not complete, for lanes that name
+These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, and arrivals that continue nobody
+who waits (`ptxlab.engine.arrivals`). Elsewhere the handler is called: for phases that are not complete, for lanes that name
 several mbarriers, for errors.
 """
 
 from __future__ import annotations
 
-from ptxlab.engine.program import Program
-from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, MbarrierArrive, MbarrierTransactions, MbarrierWait, WaitGroup
-from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, Unused
+from collections.abc import Iterable
 
-__all__ = ["MBARRIER_TOKEN", "direct_arrivals", "direct_services", "is_direct", "is_direct_arrival"]
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import (
+    BoxOperands,
+    CommitGroup,
+    Completion,
+    CompletionArrival,
+    MbarrierArrive,
+    MbarrierTransactions,
+    MbarrierWait,
+    WaitGroup,
+)
+from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, Unused
+
+__all__ = [
+    "MBARRIER_TOKEN",
+    "coordinates_of",
+    "direct_arrivals",
+    "direct_groups",
+    "direct_services",
+    "has_box_operands",
+    "is_direct",
+    "is_direct_arrival",
+]
 
 MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """What shared memory holds where there is an mbarrier object."""
@@ -35,13 +55,15 @@ def is_direct(program: Program, op: Op) -> bool:
 
 
 def is_direct_arrival(program: Program, op: Op) -> bool:
-    """Whether compiled code may complete an arrival, an expectation or a commit, if the launch permits it (`Word.PERMITTED`).
+    """Whether compiled code may complete an arrival, an expectation, a commit, or a group of bulk copies, if the launch permits it.
 
-    Recorded programs are for observers who must see them.
+    See `Word.PERMITTED`. Bulk copies that have performed are in no group; recorded programs are for observers who follow the groups.
     """
     effects, operands = op.effects, op.operands
-    if op.row.kind != "service" or op.row.flow is not None or program.stepped or program.recorded:
+    if op.row.kind != "service" or op.row.flow is not None or program.stepped:
         return False
+    if isinstance(effects, CommitGroup | WaitGroup):
+        return effects.of is Completion.BULK_GROUP and not program.recorded
     if isinstance(effects, CompletionArrival):
         address, *ctas = operands
         return effects.of is Completion.COMMIT and _is_address(program, address) and _are_numbers(program, ctas, 16)
@@ -60,6 +82,24 @@ def is_direct_arrival(program: Program, op: Op) -> bool:
     return False
 
 
+def coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
+    """The coordinates beside a tensor map."""
+    items = operand.extra[0] if isinstance(operand, Addr) and operand.extra else None
+    return items.items if isinstance(items, Group) else ()
+
+
+def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
+    """Whether compiled code can read the operands of a copy of a box (`ptxlab.engine.box_copies`)."""
+    addresses = [op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0]
+    coordinates = coordinates_of(op.operands[box.tensor_map])
+    masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
+    return (
+        all(_is_address(program, operand) for operand in addresses)
+        and _are_numbers(program, coordinates, 32)
+        and _are_numbers(program, masks, 16)
+    )
+
+
 def _is_register(program: Program, operand: Resolved, *bits: int) -> bool:
     return isinstance(operand, Reg) and not operand.negated and program.registers[operand.index].bits in bits
 
@@ -69,7 +109,7 @@ def _is_address(program: Program, operand: Resolved) -> bool:
     return not isinstance(base, Reg) or _is_register(program, base, 32, 64)
 
 
-def _are_numbers(program: Program, operands: list[Resolved], bits: int) -> bool:
+def _are_numbers(program: Program, operands: Iterable[Resolved], bits: int) -> bool:
     return all(type(operand) in (Const, Unused) or _is_register(program, operand, bits) for operand in operands)
 
 
@@ -80,4 +120,9 @@ def direct_services(program: Program) -> tuple[Op, ...]:
 
 def direct_arrivals(program: Program) -> tuple[Op, ...]:
     """The arrivals of a program that compiled code may complete."""
-    return tuple(op for op in program.ops if is_direct_arrival(program, op))
+    return tuple(op for op in program.ops if is_direct_arrival(program, op) and not isinstance(op.effects, CommitGroup | WaitGroup))
+
+
+def direct_groups(program: Program) -> tuple[Op, ...]:
+    """The groups of bulk copies that compiled code may complete where nothing observes the launch and all copies perform at once."""
+    return tuple(op for op in program.ops if is_direct_arrival(program, op) and isinstance(op.effects, CommitGroup | WaitGroup))

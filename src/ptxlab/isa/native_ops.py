@@ -5,11 +5,71 @@ The semantics of a native row is a function ``f(q, op)`` that returns one of the
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from ptxlab._records import dataclass
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.layout import Layout, matrix_fragment_layout
 
-__all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess", "matrix_layout"]
+__all__ = [
+    "BOX_ALIGNMENT",
+    "BOX_PERIOD",
+    "Atomic",
+    "BoxWord",
+    "Collective",
+    "CopyAsync",
+    "LaneAccess",
+    "MatrixAccess",
+    "Native",
+    "Nothing",
+    "TensorAccess",
+    "matrix_layout",
+]
+
+
+class BoxWord(IntEnum):
+    """The int64 words that tell compiled code how to copy boxes of a tensor map in tiled mode that are wholly inside the tensor.
+
+    All elements are copied as they are, in chunks that the swizzle moves as a unit.
+    """
+
+    MAP = 0
+    """the bytes of the tensor map"""
+    UNIT = 16
+    """coordinate 0 must be a multiple of this, which is a power of two"""
+    RANK = 17
+    LIMIT = 18
+    """for each coordinate, exclusive"""
+    PITCH = 23
+    """for each coordinate, in bits of global memory"""
+    ADDRESS = 28
+    """the global address of the tensor"""
+    EXTENT = 29
+    """the bytes of global memory from the first one of a box to its last one"""
+    ROWS = 30
+    ROW_BYTES = 31
+    """the bytes of a row in global memory, adjacent ones"""
+    FOOTPRINT = 32
+    """the bytes of shared memory that the rows occupy"""
+    TRANSACTION = 33
+    """transaction bytes"""
+    CHUNK = 34
+    """the bytes of a chunk"""
+    COUNT = 35
+    """how many there are"""
+    MOVE = 36
+    """host address of ``void move(from, from_order, to, to_order, count)`` for chunks (`ptxlab.native.mover`)"""
+    OUTSIDE = 37
+    """host address of int64 for each chunk: its place in global memory, in chunks from the first byte"""
+    INSIDE = 38
+    """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
+    END = 46
+
+
+BOX_ALIGNMENT = 128
+"""Alignment of a box in shared memory."""
+BOX_PERIOD = 1024
+"""The swizzle of a box in shared memory depends on its address modulo this."""
 
 
 def matrix_layout(write: bool, element: str, transposed: bool) -> Layout:

@@ -300,7 +300,7 @@ class MatrixProduct:
     ----------
     operands : those in shared memory, A before B
     ctas : the CTAs, each of which has operands of its own in its shared memory
-    accumulator : identifies D
+    accumulator : identifies D; the last item where it is within a CTA, if it is in tensor memory beside the first column
     d : the element type of D
     accumulate : whether the product is added to D
     column, columns, lanes : of D in tensor memory, the first column, how many, and the lanes among those that a warp can access; 0
@@ -312,7 +312,7 @@ class MatrixProduct:
 
     operands: tuple[MatrixOperand, ...]
     ctas: tuple[Cta, ...]
-    accumulator: Hashable
+    accumulator: tuple[Hashable, ...]
     d: str
     accumulate: bool
     column: int = -1

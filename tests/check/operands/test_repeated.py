@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.check import Words
-from ptxlab.check.operands.words.repeated import KNOWN, OTHER, STEP, Known, LastTaken, Repeated
+from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
+from ptxlab.check.operands.words.repeated_ir import KNOWN, OTHER, STEP
 from ptxlab.engine.word_sources import NO_SOURCE
 
 PITCH, A, B = 256, 0x1000, 0x9000
@@ -31,6 +33,11 @@ def repeated(*places: NDArray[np.intp], relative: NDArray[np.int64] = NEIGHBOURS
     return Repeated((), [Known(PITCH, 4, each, A + relative) for each in places])
 
 
+def nothing_taken() -> LastTaken:
+    """Of an accumulator that no instruction has written."""
+    return LastTaken(CtaTaken().of(0), {})
+
+
 def relation(instruction: Repeated, found: NDArray[np.int64], last: LastTaken) -> int:
     (words,) = Words.of_cluster(1, 4 * len(found))
     words.addresses[:] = found
@@ -39,7 +46,7 @@ def relation(instruction: Repeated, found: NDArray[np.int64], last: LastTaken) -
 
 
 def bases(instruction: Repeated, found: NDArray[np.int64]) -> tuple[int, int] | None:
-    last = LastTaken()
+    last = nothing_taken()
     return None if relation(instruction, found, last) == OTHER else last.bases()
 
 
@@ -68,7 +75,7 @@ def test_each_word_is_compared(place: int, value: int, relative: NDArray[np.int6
 
 def test_only_the_step_that_is_known_is_known() -> None:
     """A loop of two instructions, each of which moves by 64 bytes from the other one."""
-    one, other, last = repeated(A_PLACES, B_PLACES), repeated(A_PLACES, B_PLACES), LastTaken()
+    one, other, last = repeated(A_PLACES, B_PLACES), repeated(A_PLACES, B_PLACES), nothing_taken()
     other.expect(one, (64, 64))
     assert relation(one, addresses(), last) == STEP
     assert relation(other, addresses(A + 64, B + 64), last) == KNOWN
@@ -80,14 +87,14 @@ def test_only_the_step_that_is_known_is_known() -> None:
 
 
 def test_what_is_no_image_is_not_entered() -> None:
-    instruction, last = repeated(A_PLACES, B_PLACES), LastTaken()
+    instruction, last = repeated(A_PLACES, B_PLACES), nothing_taken()
     relation(instruction, addresses(), last)
     assert relation(instruction, addresses(b=B + 64) * 0, last) == OTHER
     assert last.bases() == (A, B)
 
 
 def test_an_instruction_that_is_not_repeated_comes_between() -> None:
-    instruction, other, last = repeated(A_PLACES, B_PLACES), repeated(A_PLACES, B_PLACES), LastTaken()
+    instruction, other, last = repeated(A_PLACES, B_PLACES), repeated(A_PLACES, B_PLACES), nothing_taken()
     other.expect(instruction, (64, 64))
     relation(instruction, addresses(), last)
     last.enter({})
@@ -96,7 +103,7 @@ def test_an_instruction_that_is_not_repeated_comes_between() -> None:
 
 def test_without_a_step_that_is_known_none_is() -> None:
     """Not even to the same place, after an instruction that is not repeated."""
-    instruction, last = repeated(A_PLACES, B_PLACES), LastTaken()
+    instruction, last = repeated(A_PLACES, B_PLACES), nothing_taken()
     assert relation(instruction, addresses(), last) == STEP
     last.enter({})
     assert relation(instruction, addresses(), last) == STEP

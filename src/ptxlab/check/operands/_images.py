@@ -13,6 +13,8 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES
+from ptxlab.check.operands.compiled.tiles import RepeatedTiles
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, TileArray
 
 __all__ = ["PAIR", "Images", "Located", "TilesUnder", "is_image", "tiles_under"]
@@ -50,9 +52,10 @@ class Images:
     operands : of the instruction
     images, offsets : of each operand its image, and the offset of the tile in which it begins; None if it has no image or it is not known
     agree : whether A and B have the same k, as far as both are known
+    compiled : the same for compiled code
     """
 
-    __slots__ = ("_layout", "_relative", "agree", "images", "offsets", "operands")
+    __slots__ = ("_layout", "_relative", "agree", "compiled", "images", "offsets", "operands")
 
     def __init__(
         self,
@@ -64,8 +67,16 @@ class Images:
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
         self._layout = layout
+        self.compiled = RepeatedTiles()
         self._relative = [(tuple([offset for offset, _ in tiles]), relative) for tiles, relative in arrays if len(tiles) > 1]
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
+
+    def places(self, shared: SharedTiles) -> tuple[int, int] | None:
+        """The numbers of the places of the tiles of A and B, each of which is in one tile, if compiled code may repeat the instruction."""
+        if self._relative or not self.agree or len(self.offsets) != PAIR:
+            return None
+        first, last = (MOST_TILES if offset is None else shared.place(offset) for offset in self.offsets)
+        return (first, last) if max(first, last) < MOST_TILES else None
 
     def current(self, shared: SharedTiles) -> bool:
         """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""

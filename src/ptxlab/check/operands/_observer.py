@@ -12,7 +12,7 @@ from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
-from ptxlab.check.operands._products import Accumulator, CtaMemory, CtaProduct, KnownProduct
+from ptxlab.check.operands._products import CompiledProducts, CtaMemory, CtaProduct, KnownProduct
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
@@ -20,6 +20,7 @@ from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Entries, Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.check.operands.words.check import WordCheck, Words
@@ -59,6 +60,7 @@ class OperandCheck(Observer):
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
         self._layouts: dict[Layout, int] = {}
+        self._places: dict[int, int] = {}
         self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
         """Of the operands of an instruction, by the places and arrays of the tiles in shared memory: equal CTAs share them."""
         self._steps: set[tuple[Images, Images]] = set()
@@ -83,6 +85,8 @@ class OperandCheck(Observer):
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
+        self._compiled = CompiledProducts(launch, self._elements, self._word_check, self._repetitions, self._alike, self._steps)
+        self.repetition = self._compiled.repetition  # type: ignore[method-assign]
         self._scale_check = ScaleCheck(self._reporter, self._listed)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
@@ -92,13 +96,15 @@ class OperandCheck(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         noted = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
         for cta, words in zip(ctas, noted, strict=True):
-            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts), words)
+            taken = CtaTaken() if words is None else words.taken
+            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts, taken, self._places), words, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
         words = self._memory[id(warp.cta)].words
+        warp.words[Word.OPERANDS_TAKEN] = self._memory[id(warp.cta)].taken.address
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
             if self._by_bytes:
@@ -162,7 +168,8 @@ class OperandCheck(Observer):
             memory.products.append(product)
             accumulator = memory.accumulators.get(product.accumulator)
             if accumulator is None:
-                accumulator = memory.accumulators[product.accumulator] = Accumulator()
+                accumulator = memory.accumulators[product.accumulator] = self._compiled.accumulator(product, memory.taken)
+            accumulator.words.has(product.columns)
             parts.append(CtaProduct(memory, accumulator))
         beside = bool(product.tensor_a is not None or product.scales or self._launch.program.loaded.matrices)
         product.watched = known = KnownProduct(parts, beside)
@@ -226,6 +233,8 @@ class OperandCheck(Observer):
             memory = self._memory.get(id(cta))
             if memory is not None:
                 shared, words = memory.shared, memory.words
+                if words is not None:
+                    words.taken.brought_otherwise()
                 entries = shared.entries_of(copy.source.chunks)
                 self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:
@@ -261,12 +270,12 @@ class OperandCheck(Observer):
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
         memory, accumulator, operands = part.memory, part.accumulator, product.operands
         shared, cta = memory.shared, memory.cta
+        before_operands = accumulator.operands if product.accumulate else None
         if self._by_words and (words := memory.words) is not None:
             known = self._word_check.multiplied(operation, product, words, accumulator.words, cta)
             if not known and self._listed is not None and operation.op.index not in self._kept:
                 self._elements.multiplied_joined(operation, product, words, cta)
-        before_operands = accumulator.operands if product.accumulate else None
-        accumulator.operands = operands
+        accumulator.takes(operands)
         if before_operands is not part.alike and before_operands is not None:
             if (before_operands, operands) not in self._alike:
                 self._compare_sizes(operation, product, before_operands, cta)
@@ -275,9 +284,9 @@ class OperandCheck(Observer):
         moved = 0
         if product.tensor_a is not None:
             column, columns = product.tensor_a.column, product.tensor_a.columns
-            last = accumulator.column if product.accumulate else None
+            last = accumulator.words.column if product.accumulate else None
             moved = 0 if last is None else column - last
-            accumulator.column = column
+            accumulator.words.column = column
             self._column_steps.taken(column)
             if 0 < abs(moved) < columns:
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)
@@ -290,8 +299,9 @@ class OperandCheck(Observer):
         kept = self._kept.get(operation.op.index)
         if kept is not None:
             placed = [None if operand.name == kept else held for operand, held in zip(operands, placed, strict=True)]
-        before = accumulator.tiles if product.accumulate else None
-        accumulator.tiles = images, placed
+        before = accumulator.tiles(shared) if product.accumulate else None
+        accumulator.takes_tiles(images, placed, shared)
+        part.before = None if before is None else before[0]
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0].repeats(images)
         if again or self._repetitions.runs:

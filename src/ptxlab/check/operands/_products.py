@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab._records import dataclass
-from ptxlab.check.operands._images import Images
+from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
 from ptxlab.check.operands.words.repeated import LastTaken
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.machine.launch.program_facts import copies_words
+from ptxlab.machine.observe.observer import ObservedRepetition
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
-    from ptxlab.check.operands.words.check import Words
+    from collections.abc import Container, Hashable, Mapping
 
-__all__ = ["Accumulator", "CtaMemory", "CtaProduct", "KnownProduct"]
+    from ptxlab.check.operands._repetitions import Repetitions
+    from ptxlab.check.operands.elements.check import ElementCheck
+    from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
+    from ptxlab.check.operands.words.check import WordCheck, Words
+    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.machine.launch.launch import Launch
+
+_Operands: TypeAlias = "tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]"
+"""Those of an instruction and of one after it."""
+
+__all__ = ["Accumulator", "CompiledProducts", "CtaMemory", "CtaProduct", "KnownProduct"]
 
 
 @dataclass(slots=True, eq=False)
@@ -24,15 +37,42 @@ class Accumulator:
 
     Attributes
     ----------
-    operands, column : its operands, and the first column of its A in tensor memory
-    tiles : the images of its operands, and the tiles in which these begin
+    number : its number among all of the launch
     words : the images of operands that threads have copied
+    images : images of operands in tiles, by number
     """
 
-    operands: tuple[MatrixOperand, ...] | None = None
-    column: int | None = None
-    tiles: tuple[Images, list[PlacedTile | None]] | None = None
-    words: LastTaken = field(default_factory=LastTaken)
+    number: int
+    words: LastTaken
+    images: Mapping[int, Images]
+    _tiles: tuple[Images, list[PlacedTile | None]] | None = None
+    _operands: tuple[MatrixOperand, ...] | None = None
+
+    @property
+    def operands(self) -> tuple[MatrixOperand, ...] | None:
+        """Its operands; compiled code may have entered another instruction."""
+        repeated, tiled = self.words.repeated(), self.words.tiled
+        return self.images[tiled].operands if tiled else self._operands if repeated is None else repeated.operands
+
+    def takes(self, operands: tuple[MatrixOperand, ...]) -> None:
+        """An instruction takes these operands."""
+        self._operands = operands
+
+    def tiles(self, shared: SharedTiles) -> tuple[Images, list[PlacedTile | None]] | None:
+        """The images of its operands, and the tiles in which these begin; None for one that has been replaced since."""
+        tiled = self.words.tiled
+        if not tiled:
+            return self._tiles
+        images = self.images[tiled]
+        same = zip(images.offsets, self.words.tile_numbers, strict=True)
+        return images, [shared.placed[offset] if offset is not None and shared.number_at(offset) == n else None for offset, n in same]
+
+    def takes_tiles(self, images: Images, placed: list[PlacedTile | None], shared: SharedTiles) -> None:
+        """An instruction takes these images."""
+        self._tiles = images, placed
+        numbers = [shared.number_at(offset) for offset in images.offsets]
+        known = len(numbers) == PAIR and None not in placed
+        self.words.enter_tiles(images.compiled.number if known else 0, numbers)
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +82,7 @@ class CtaMemory:
     Attributes
     ----------
     shared, words : the tiles in shared memory, and where each word comes from, if that is followed
+    taken : by which compiled code knows what products take
     accumulators : by what identifies them
     products : those of which some operands are there
     parts : the matrices of products whose A is in tensor memory
@@ -50,6 +91,7 @@ class CtaMemory:
     cta: Any
     shared: SharedTiles
     words: Words | None
+    taken: CtaTaken
     accumulators: dict[Any, Accumulator] = field(default_factory=dict)
     products: list[MatrixProduct] = field(default_factory=list)
     parts: dict[MatrixProduct, tuple[TensorPart | SharedPart, ...]] = field(default_factory=dict)
@@ -62,11 +104,13 @@ class CtaProduct:
     Attributes
     ----------
     alike : operands of an instruction that may precede it: none has fewer rows
+    before : the images that the instruction has taken to which it added last, if those are known
     """
 
     memory: CtaMemory
     accumulator: Accumulator
     alike: tuple[MatrixOperand, ...] | None = None
+    before: Images | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -75,3 +119,78 @@ class KnownProduct:
 
     ctas: list[CtaProduct]
     beside: bool
+
+
+class CompiledProducts:
+    """Lets compiled code compare what products take from the shared memory of one CTA, in a launch.
+
+    Attributes
+    ----------
+    images : images of operands in tiles, by number
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        elements: ElementCheck,
+        words: WordCheck,
+        repetitions: Repetitions,
+        alike: Container[_Operands],
+        steps: Container[tuple[Images, Images]],
+    ) -> None:
+        self._loaded, self._by_words, self._kept = launch.program.loaded, launch.facts.of(copies_words), launch.facts.of(kept_matrices)
+        self._elements, self._words, self._repetitions = elements, words, repetitions
+        self._alike, self._steps = alike, steps
+        self.images: dict[int, Images] = {}
+        self._numbers: dict[Hashable, int] = {}
+        """Of accumulators, by their places in tensor memory."""
+
+    def accumulator(self, product: MatrixProduct, taken: CtaTaken) -> Accumulator:
+        """A new accumulator of a CTA. Those of all CTAs at the same place in tensor memory have one number."""
+        number = MOST_ACCUMULATORS
+        if product.columns:
+            number = self._numbers.setdefault((product.column, product.accumulator[-1]), len(self._numbers))
+        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """How compiled code compares a product; None if something is to be compared that is not in the shared memory of one CTA."""
+        product = None if operation.product is None else operation.product()
+        known: KnownProduct | None = None if product is None else product.watched
+        if product is None or known is None or len(product.ctas) != 1 or len(known.ctas) != 1 or product.scales:
+            return None
+        if self._loaded.cells if product.tensor_a is not None else known.beside and self._elements.takes(operation.op):
+            return None
+        (part,) = known.ctas
+        if self._by_words:
+            return self._of_words(product, part)
+        return None if operation.op.index in self._kept else self._of_tiles(product, part)
+
+    def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
+        """How compiled code compares a product of operands that threads have copied."""
+        number, words, a = part.accumulator.number, part.memory.words, product.tensor_a
+        repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
+        if repeated is None:
+            return None
+        before = self._words.numbered.get(repeated.expected)
+        if before is not None and (before.operands, product.operands) in self._alike:
+            repeated.agrees()
+        of_a = (-1, 0) if a is None else (a.column, a.columns)
+        ask, note = repeated.calls(number, product.columns, product.accumulate, self._repetitions.address, *of_a)
+        return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
+
+    def _of_tiles(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
+        """How compiled code compares a product of tiles that tensor copies have placed."""
+        number, shared = part.accumulator.number, part.memory.shared
+        tiles = part.accumulator.tiles(shared)
+        places = None if tiles is None else tiles[0].places(shared)
+        if number >= MOST_ACCUMULATORS or tiles is None or places is None:
+            return None
+        images, before = tiles[0], part.before
+        self.images[images.compiled.number] = images
+        images.compiled.stand(shared.arrays, places)
+        if before is not None and (before.operands, product.operands) in self._alike:
+            self.images[before.compiled.number] = before
+            together = (before, images) in self._steps and not before.repeats(images)
+            images.compiled.expect(before.compiled.number, together)
+        ask, note = images.compiled.calls(number, product.columns, product.accumulate, self._repetitions.address)
+        return ObservedRepetition(ask=(ask,), note=(note,), kept=images)

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab._records import dataclass
 from ptxlab.isa.tiles import MatrixOperand
+from ptxlab.native import address_of
 
 __all__ = ["ColumnSteps", "Repetitions"]
 
@@ -33,12 +37,15 @@ class Repetitions:
     Attributes
     ----------
     runs : by memory and accumulator how many instructions in turn have taken the same
+    address : host address of an int64, how many there are
     """
 
     def __init__(self) -> None:
         self._taken: set[tuple[MatrixOperand, ...]] = set()
         self._starts: set[tuple[str, int]] = set()
         self.runs: dict[tuple[Hashable, Hashable], int] = {}
+        self._count: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.address = address_of(self._count)
         self._longest: dict[tuple[MatrixOperand, ...], int] = {}
         self._doubts: list[_Doubt] = []
 
@@ -58,6 +65,7 @@ class Repetitions:
             self._longest[operands] = max(run, self._longest.get(operands, 0))
         elif self.runs:
             self.runs.pop((memory, accumulator), None)
+        self._count[0] = len(self.runs)
 
     def doubt(self, operands: tuple[MatrixOperand, ...], operand: MatrixOperand, others: Sequence[int], report: Callable[[], None]) -> None:
         """One of the operands is taken again, though there are ``others`` in shared memory: the same rows, with the next k."""

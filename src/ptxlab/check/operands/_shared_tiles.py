@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
@@ -52,6 +53,11 @@ class SharedTiles:
 
     Of a tile over which another one is copied, the part before that is known.
 
+    Parameters
+    ----------
+    layouts, places : numbers of layouts and of places of tiles, the same in all CTAs
+    taken : by which compiled code knows the tiles
+
     Attributes
     ----------
     placed : by the offset of their first byte
@@ -59,10 +65,12 @@ class SharedTiles:
     arrays : a number for the places of the tiles and their arrays
     """
 
-    __slots__ = ("_chunks", "_count", "_layouts", "_relative", "arrays", "cta", "layout", "placed")
+    __slots__ = ("_changes", "_chunks", "_count", "_layouts", "_places", "_relative", "_taken", "arrays", "cta", "layout", "placed")
 
-    def __init__(self, cta: Any, layouts: dict[Layout, int]) -> None:
+    def __init__(self, cta: Any, layouts: dict[Layout, int], taken: CtaTaken, places: dict[int, int]) -> None:
         self.cta = cta
+        self._taken, self._places = taken, places
+        self._changes = 0
         self._layouts = layouts
         self.placed: dict[int, PlacedTile] = {}
         self._chunks = -(-len(cta.shared) // CHUNK)
@@ -78,30 +86,47 @@ class SharedTiles:
         before = self.placed.get(offset)
         if before is None or before.end != end:
             for other in [o for o, held in self.placed.items() if o < end and offset < held.end]:
-                if other < offset:
-                    self.placed[other] = replace(self.placed[other], end=offset)
-                else:
-                    del self.placed[other]
-            self.placed[offset] = PlacedTile(self._count, tile, op, end)
+                self._place(other, replace(self.placed[other], end=offset) if other < offset else None)
+            self._place(offset, PlacedTile(self._count, tile, op, end))
             self._arranged()
         else:
-            self.placed[offset] = PlacedTile(self._count, tile, op, end)
+            self._place(offset, PlacedTile(self._count, tile, op, end))
             if before.tile.array is not tile.array:
                 self._arranged()
 
     def forget(self, offset: int, size: int) -> None:
         """Other bytes have been copied there."""
         over = [o for o, held in self.placed.items() if o < offset + size and offset < held.end]
-        for number in over:
-            del self.placed[number]
+        for other in over:
+            self._place(other, None)
         if over:
             self._arranged()
+
+    def _place(self, offset: int, placed: PlacedTile | None) -> None:
+        """There is another tile at an offset, or none."""
+        self._changes += 1
+        place = self.place(offset)
+        if placed is None:
+            del self.placed[offset]
+            self._taken.set_tile(place, 0)
+        else:
+            self.placed[offset] = placed
+            self._taken.set_tile(place, self._changes)
+
+    def place(self, offset: int) -> int:
+        """The number of a place."""
+        return self._places.setdefault(offset, len(self._places))
+
+    def number_at(self, offset: int | None) -> int:
+        """What numbers the tile at an offset, in its CTA; 0 if compiled code knows none there."""
+        return 0 if offset is None else self._taken.tile(self.place(offset))
 
     def _arranged(self) -> None:
         """The places of the tiles have changed, or their arrays."""
         places: Layout = frozenset([(offset, held.end) for offset, held in self.placed.items()])
         arrays: Layout = frozenset([(offset, held.end, held.tile.array) for offset, held in self.placed.items()])
         self.layout, self.arrays = [self._layouts.setdefault(each, len(self._layouts)) for each in (places, arrays)]
+        self._taken.arranged(self.arrays)
 
     def relative(self, offsets: tuple[int, ...]) -> RelativePlaces:
         """Where the tiles at these offsets lie in their arrays, relative to each other (`relative_places`)."""

@@ -29,7 +29,7 @@ def observe(launch: Launch) -> Sanitizer:
 def warm() -> None:
     """Compile the sanitizer's functions into the cache."""
     from ptxlab.check.race.clocks.joins import join_warps_function
-    from ptxlab.check.race.clocks.waits import late_waits_function
+    from ptxlab.check.race.clocks.mbarrier_clock import late_waits_function
     from ptxlab.check.race.shadow.shadow import shadow_functions
 
     shadow_functions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,11 @@ from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
-from ptxlab.check.race.clocks.barrier_clock import BarrierClock, Use, make_use
+from ptxlab.check.race.clocks.barrier_clock import BarrierClock
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, join, joined
+from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
-from ptxlab.check.race.clocks.waits import Noted, Waits
+from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
@@ -124,15 +125,14 @@ class Barriers:
 
     def initialised(self, barrier: Any) -> None:
         """Record who has initialised an mbarrier object."""
-        barrier.clock = made = BarrierClock()
         running = self._recorder.running()
         if running is not None:
             warp, clocks, agent = running
-            clocks.forget_waits(barrier.rank, barrier.offset)
             slot = clocks.own(agent, MbarrierInit)
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
-            made.init = Use(agent, slot.number, slot.clock, warp.op)
+            made = barrier.clock = MbarrierClock(clocks.agents, self._launch.program.ops, Use(agent, slot.number, slot.clock, warp.op))
+            clocks.share_mbarrier(barrier.rank, barrier.offset, made.address)
             self._write_object(clocks, agent, barrier, warp)
 
     def invalidated(self, barrier: Any) -> None:
@@ -141,12 +141,11 @@ class Barriers:
         if running is None or barrier.clock is None:
             return
         warp, clocks, agent = running
-        barrier_clock: BarrierClock = barrier.clock
+        barrier_clock: MbarrierClock = barrier.clock
         if not self._check_initialised(barrier, agent, agent.rows, warp.op):
             return
         # Compilers invalidate an mbarrier after one warp's wait, while others may still poll: only spec requires an order.
-        waits = self._uses(barrier_clock.waits.noted()) if clocks.spec and barrier_clock.waits is not None else ()
-        for use in (*barrier_clock.uses.values(), *waits):
+        for use in (*barrier_clock.arrivals(), *(barrier_clock.waits() if clocks.spec else ())):
             if use.agent is not agent and agent.rows[Row.EXECUTION, use.slot] < use.clock:
                 self._findings.invalidated_early(barrier, agent, warp.op, use)
                 break
@@ -165,12 +164,15 @@ class Barriers:
 
     def _check_initialised(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> bool:
         """Whether a use of an mbarrier object is ordered after its initialisation; each warp is checked, and reported, only once."""
-        barrier_clock: BarrierClock = barrier.clock
+        barrier_clock: MbarrierClock = barrier.clock
         if barrier_clock.users >> agent.index & 1:
             return True
-        barrier_clock.users |= 1 << agent.index
         init = barrier_clock.init
-        if init is None or agent is init.agent or (init.slot < rows.shape[1] and rows[Row.EXECUTION, init.slot] >= init.clock):
+        if not barrier_clock.users:
+            clocks: Clocks = agent.cta.state["race"]
+            barrier_clock.check(clocks.rows[:, Row.EXECUTION, init.slot] >= init.clock)
+        barrier_clock.users |= 1 << agent.index
+        if agent is init.agent or (init.slot < rows.shape[1] and rows[Row.EXECUTION, init.slot] >= init.clock):
             return True
         self._findings.uninitialised(barrier, agent, op, init)
         return False
@@ -179,9 +181,6 @@ class Barriers:
 
     def arrived(self, barrier: Any) -> None:
         """Release the rows of the running agent to a barrier."""
-        barrier_clock: BarrierClock | None = barrier.clock
-        if barrier_clock is None:
-            barrier_clock = barrier.clock = BarrierClock()
         scheduler = self._launch.scheduler
         operation, warp = scheduler.performing, scheduler.current
         if operation is not None:
@@ -192,6 +191,12 @@ class Barriers:
             transfers, op = agent.transfers, warp.op
             if transfers is not None and (transfers[HELD] or transfers[LOADS]):
                 self._tensor_memory.consume(clocks, agent, op.index)
+            barrier_clock: BarrierClock | MbarrierClock | None = barrier.clock
+            if isinstance(barrier_clock, MbarrierClock):
+                self._arrived_at_object(barrier, warp, clocks, agent)
+                return
+            if barrier_clock is None:
+                barrier.clock = barrier_clock = BarrierClock()
             if op.index in self._parking:
                 if barrier_clock.arrivals:
                     self._check_phase(barrier, agent, warp)
@@ -207,7 +212,7 @@ class Barriers:
         """Warps that are blocked at a barrier of their CTA have arrived. Their clocks have not changed since, and nobody has read them."""
         barrier_clock: BarrierClock | None = barrier.clock
         if barrier_clock is None:
-            barrier_clock = barrier.clock = BarrierClock()
+            barrier.clock = barrier_clock = BarrierClock()
         for warp in warps:
             clocks, agent = warp.state["race"]
             transfers = agent.transfers
@@ -220,16 +225,15 @@ class Barriers:
                 barrier_clock.parked.append(agent)
 
     def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
-        barrier_clock: BarrierClock = barrier.clock
-        rows = completion.rows
-        if not barrier_clock.users >> completion.issuer.index & 1:
-            self._check_initialised(barrier, completion.issuer, rows, op)
-        barrier_clock.take(rows, shared=len(completion.slots) <= 1)
-        assert barrier_clock.gathered is not None
+        barrier_clock: MbarrierClock = barrier.clock
+        rows, issuer = completion.rows, completion.issuer
+        if not barrier_clock.users >> issuer.index & 1:
+            self._check_initialised(barrier, issuer, rows, op)
+        barrier_clock.take(rows)
         found = completion.slots.get(id(barrier)) or completion.slots.get(0)
         if found is not None:
             slot, clock = found
-            barrier_clock.uses[slot.number] = make_use((completion.issuer, slot.number, clock, op))
+            barrier_clock.arrive(issuer, slot, clock, op)
             if len(completion.slots) > 1:
                 gathered, at = barrier_clock.gathered, slot.number
                 for row in _PERFORMED:
@@ -238,7 +242,21 @@ class Barriers:
                             gathered[row, column] = clock
 
     def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
+        """A warp arrives at a barrier of its CTA or of the cluster."""
         barrier_clock: BarrierClock = barrier.clock
+        order = self._relaxed.get(warp.op.index)
+        if order is None:
+            barrier_clock.take(clocks.released_rows(agent))
+        else:
+            barrier_clock.take(relaxed_release(clocks, agent, order))
+            barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
+        _release_foreign(barrier_clock, agent)
+        agent.barrier = barrier
+        clocks.tick(agent)
+
+    def _arrived_at_object(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
+        """A warp arrives on an mbarrier object. Compiled code does the same for usual arrivals (`emit_mbarrier_functions`)."""
+        barrier_clock: MbarrierClock = barrier.clock
         op, effects = warp.op, warp.op.effects
         rows = clocks.released_rows(agent)
         if not barrier_clock.users >> agent.index & 1:
@@ -246,24 +264,36 @@ class Barriers:
         order = self._relaxed.get(op.index)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
-            if barrier_clock.waits is not None:
-                barrier_clock.waits.discard(agent)  # the phase needs this arrival, which follows the wait in program order
-            if barrier_clock.init is None:
-                barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
+            barrier_clock.discard(agent)  # the phase needs this arrival, which follows the wait in program order
         elif isinstance(effects, CompletionArrival) and effects.of is Completion.COPY_GROUP:
             rows = rows.copy()
             slot = clocks.copies(agent)
             slot.advance()
             rows[Row.EXECUTION, slot.number] = slot.clock
         barrier_clock.take(rows)
-        if barrier_clock.init is not None:
-            barrier_clock.uses[agent.main.number] = make_use((agent, agent.main.number, agent.main.clock, op))
-        for serial, foreign in agent.foreign.items():
-            barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), foreign)
-            if barrier_clock.waits is not None:
-                barrier_clock.waits.complete(None)
-        agent.barrier = barrier
+        barrier_clock.arrive(agent, agent.main, agent.main.clock, op)
+        if agent.foreign:
+            _release_foreign(barrier_clock, agent)
+            barrier_clock.leave_to_python()
         clocks.tick(agent)
+
+    def performed(self, warp: Warp, arrived: int, completion: PendingCompletion | None) -> None:
+        """Compiled code has arrived on mbarrier objects, or announced bytes (`Word.ARRIVED`); ``completion`` is that of a commit."""
+        op, effects = warp.op, warp.op.effects
+        announces = isinstance(effects, MbarrierTransactions) or (isinstance(effects, MbarrierArrive) and effects.expects)
+        for cta in warp.cta.group.ctas:
+            if not arrived >> CTAS_SHIFT + cta.rank & 1:
+                continue
+            barrier = cta.mbarriers[arrived & OFFSET_MASK]
+            if completion is not None:
+                self._operation_arrived(barrier, completion, op)
+            for _ in range(warp.mask.bit_count() if announces else completion is None):
+                if announces:
+                    self.expected(barrier)
+                if isinstance(effects, MbarrierArrive):
+                    self.arrived(barrier)
+            if arrived >> COMPLETE_SHIFT + cta.rank & 1:
+                self._object_completed(barrier, op, None if completion is not None else warp.state["race"][1])
 
     def _check_phase(self, barrier: Any, agent: Agent, warp: Any) -> None:
         """Report a warp that arrives at a barrier of its CTA twice in one phase."""
@@ -276,36 +306,37 @@ class Barriers:
 
     def completed(self, barrier: Any) -> None:
         """A phase is complete: check the waits for the phase before, and let the next one gather anew."""
-        barrier_clock: BarrierClock | None = barrier.clock
+        barrier_clock: BarrierClock | MbarrierClock | None = barrier.clock
         if barrier_clock is None:
+            return
+        if isinstance(barrier_clock, MbarrierClock):
+            operation, warp = self._launch.scheduler.performing, self._launch.scheduler.current
+            if operation is not None:
+                self._object_completed(barrier, operation.op, None)
+            elif warp is not None:
+                self._object_completed(barrier, warp.op, warp.state["race"][1])
+            else:
+                barrier_clock.complete()
             return
         if barrier_clock.parked:
             _join_parked(barrier_clock)
-        waits = barrier_clock.waits
-        if waits is not None:
-            operation, warp = self._launch.scheduler.performing, self._launch.scheduler.current
-            if operation is not None:
-                self._check_waits(barrier, waits, operation.op)
-            elif warp is not None:
-                waits.discard(warp.state["race"][1])  # expect_tx releases nothing, but follows the warp's own wait
-                self._check_waits(barrier, waits, warp.op)
         barrier_clock.complete()
 
-    def _check_waits(self, barrier: Any, waits: Waits, op: Op) -> None:
-        """An arrival completes a phase: report the waits for the phase before that nothing orders before the arrival.
+    def _object_completed(self, barrier: Any, op: Op, agent: Agent | None) -> None:
+        """A phase of an mbarrier object is complete, by an instruction of a warp itself, or by an operation.
 
-        A wait by parity can tell a phase only from its neighbours. If the next phase completes before a warp has seen that its phase is
-        complete, the parity in the wait means the phase after that one, and the wait ends too early or never.
+        Report the waits for the phase before that nothing orders before the last arrival. A wait by parity can tell a phase only from its
+        neighbours. If the next phase completes before a warp has seen that its phase is complete, the parity in the wait means the phase
+        after that one, and the wait ends too early or never.
         """
-        for wait in self._uses(waits.take_late(barrier.clock.gathered)):
+        barrier_clock: MbarrierClock = barrier.clock
+        if agent is not None:
+            barrier_clock.discard(agent)  # expect_tx releases nothing, but follows the warp's own wait
+        for wait in barrier_clock.take_late():
             relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
             if not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
                 self._findings.overrun(barrier, wait, op)
-
-    def _uses(self, noted: Iterable[Noted]) -> Iterator[Use]:
-        ops = self._launch.program.ops
-        for agent, clock, index in noted:
-            yield Use(agent, agent.main.number + _EARLY, clock, ops[index])
+        barrier_clock.complete()
 
     # ----------------------------------------------------------------------------------------------------------------- waits
 
@@ -314,20 +345,12 @@ class Barriers:
         warp = self._launch.scheduler.current
         if warp is not None:
             clocks, agent = warp.state["race"]
-            barrier_clock: BarrierClock = barrier.clock
+            barrier_clock: MbarrierClock = barrier.clock
             if not barrier_clock.users >> agent.index & 1:
                 self._check_initialised(barrier, agent, agent.rows, warp.op)
             clocks.tick(agent)  # what the warp has issued before does not include the wait
-            waits = barrier_clock.waits
-            if waits is None:
-                waits = barrier_clock.waits = clocks.follow_waits(barrier.rank, barrier.offset)
-                waits.complete(None if barrier_clock.foreign else barrier_clock.done)
-                if barrier_clock.init is not None:
-                    waits.check(clocks.rows[:, Row.EXECUTION, barrier_clock.init.slot] >= barrier_clock.init.clock)
-            waits.note(agent, warp.op.index | warp.mask << 32, joins=not clocks.spec)
+            barrier_clock.wait(agent, warp.op.index | warp.mask << 32, joins=not clocks.spec)
             done, order = barrier_clock.done, self._relaxed.get(warp.op.index)
-            if done is None:
-                return
             if order is not None:
                 relaxed_wait(clocks, agent, order, done)
                 return
@@ -359,7 +382,13 @@ def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -
     _acquire_foreign(clocks, agent, barrier_clock)
 
 
-def _acquire_foreign(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock) -> None:
+def _release_foreign(barrier_clock: BarrierClock | MbarrierClock, agent: Agent) -> None:
+    """Release what a warp has acquired of other clusters."""
+    for serial, rows in agent.foreign.items():
+        barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), rows)
+
+
+def _acquire_foreign(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | MbarrierClock) -> None:
     """Acquire what arrivals have released of other clusters."""
     for serial, rows in barrier_clock.foreign.items():
         clocks.acquire_from(agent, serial, rows)

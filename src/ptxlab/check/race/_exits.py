@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row, kind_of
-from ptxlab.check.race.clocks.barrier_clock import BarrierClock
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, joined
+from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
@@ -84,10 +84,10 @@ class Exits:
             if agent.cta is not cta:
                 self._findings.outlived(cta, agent, op)
         for barrier in cta.mbarriers.values():
-            barrier_clock: BarrierClock | None = barrier.clock
-            for slot, use in barrier_clock.uses.items() if barrier_clock is not None else ():
-                observed = slot + (Component.EARLY if slot == use.agent.main.number else Component.DONE)
-                if use.agent.cta is not cta and max(ordered[slot], seen[observed]) < use.clock:
+            barrier_clock: MbarrierClock | None = barrier.clock
+            for use in barrier_clock.arrivals() if barrier_clock is not None else ():
+                observed = use.slot + (Component.EARLY if use.slot == use.agent.main.number else Component.DONE)
+                if use.agent.cta is not cta and max(ordered[use.slot], seen[observed]) < use.clock:
                     self._findings.outlived(cta, use.agent, use.op)
 
     def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], ordered: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:

@@ -21,10 +21,12 @@ from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
 from ptxlab.isa.operands import Op
+from ptxlab.machine.observe.observer import ObservedRepetition
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
@@ -33,7 +35,7 @@ __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
 _Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]"
-_EARLY = int(Component.EARLY)
+_EARLY, _ISSUED_WORD = int(Component.EARLY), int(StateWord.ISSUED)
 _UNIT = 64
 """Bytes of the 16 lanes of a column that accumulators consist of."""
 _ROWS_AND_COLUMNS = 0x1F7E_0000
@@ -69,6 +71,8 @@ class Operations:
         self._numbered = _numbered(model)
         self._forms: dict[int, _Form] = {}
         """By instruction."""
+        self._issues: dict[tuple[int, Accesses], NDArray[np.int64]] = {}
+        """By instruction and accesses: the words for compiled code that issues it again. The accesses stay: their addresses name them."""
         self._by_completion: dict[Completion, _Handler] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -84,9 +88,8 @@ class Operations:
         if warp is None:
             return
         clocks, agent = warp.state["race"]
-        index, transfers = operation.op.index, agent.transfers
-        if transfers is not None and (transfers[HELD] or transfers[LOADS]):
-            self._tensor_memory.consume(clocks, agent, index)
+        index = operation.op.index
+        self._consume(clocks, agent, index)
         form = self._forms.get(index) or self._form(operation.op)
         accesses = () if operation.accesses is None else operation.accesses()
         form.handler(warp, clocks, agent, operation, accesses if type(accesses) is tuple else tuple(accesses))
@@ -105,7 +108,11 @@ class Operations:
     # ------------------------------------------------------------------------------------------------- operations of tcgen05
 
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
-        op, lane = operation.op, _lane(operation)
+        op, lane, words = operation.op, _lane(operation), self._recorder.shadow.words
+        if words[_ISSUED_WORD]:  # compiled code has recorded the accesses
+            words[_ISSUED_WORD] = 0
+            self._recorder.judge(clocks, agent)
+            return
         form, slot = self._forms[op.index], agent.pipes.get(lane) or self._pipe(clocks, agent, lane)
         if form.numbered:
             self._renumber(agent, slot)
@@ -121,9 +128,22 @@ class Operations:
         """The slot of a thread's operations on tensor memory, made on first use."""
         slot = agent.pipes.get(lane)
         if slot is None:
-            slot = agent.pipes[lane] = clocks.own(agent, (Completion.COMMIT, lane))
+            slot = clocks.pipe(agent, lane)
             self._renumber(agent, slot)
         return slot
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """How compiled code issues an operation again that `issued` has handled; None if it cannot."""
+        op, issue = operation.op, self._recorder.shadow.issue
+        form, accesses = self._forms.get(op.index), None if operation.accesses is None else operation.accesses()
+        if not issue or form is None or form.handler != self._pipe_operation or form.numbered or type(accesses) is not tuple:
+            return None
+        if self._accumulators is not None:
+            return None
+        found = self._issues.get((op.index, accesses))
+        if found is None:
+            found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
+        return ObservedRepetition(record=((issue, address_of(found)),), kept=(found, accesses))
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
@@ -131,17 +151,33 @@ class Operations:
         agent.tensor[slot.number + _EARLY] = clock
 
     def _commit(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+        operation.agent = self._committed(clocks, agent, _lane(operation))
+
+    def _committed(self, clocks: Clocks, agent: Agent, lane: int) -> PendingCompletion:
         """Operations between two commits have one number if they execute in the order of issue: only commits complete them."""
-        slot = self._pipe(clocks, agent, _lane(operation))
-        _arrives_for(clocks, agent, operation, slot)
+        slot = self._pipe(clocks, agent, lane)
+        completion = _completion_of(clocks, agent, slot)
         self._renumber(agent, slot)
+        return completion
+
+    def commit(self, warp: Warp) -> PendingCompletion:
+        """Compiled code has performed the commit of one lane; `Barriers.performed` follows."""
+        clocks, agent = warp.state["race"]
+        self._consume(clocks, agent, warp.op.index)
+        return self._committed(clocks, agent, warp.mask.bit_length() - 1)
+
+    def _consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
+        """An instruction may have read registers of tcgen05.ld."""
+        transfers = agent.transfers
+        if transfers is not None and (transfers[HELD] or transfers[LOADS]):
+            self._tensor_memory.consume(clocks, agent, index)
 
     # ---------------------------------------------------------------------------------------------------------------- copies
 
     def _copies_arrive(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         slot = clocks.copies(agent)
         slot.advance()
-        _arrives_for(clocks, agent, operation, slot)
+        operation.agent = _completion_of(clocks, agent, slot)
 
     def _strong_store(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         """Nothing reports the completion: it is a strong access of the thread, which releases what was done before the issue."""
@@ -203,11 +239,12 @@ def _untracked(warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperati
     operation.agent = _pending_completion(clocks, agent)
 
 
-def _arrives_for(clocks: Clocks, agent: Agent, operation: AsyncOperation, slot: Slot) -> None:
-    """The operation arrives on mbarriers when all operations of a slot are complete."""
-    operation.agent = completion = _pending_completion(clocks, agent)
+def _completion_of(clocks: Clocks, agent: Agent, slot: Slot) -> PendingCompletion:
+    """That of an operation which arrives on mbarriers when all operations of a slot are complete."""
+    completion = _pending_completion(clocks, agent)
     completion.slots[0] = slot, slot.clock
     completion.covers(slot, slot.clock)
+    return completion
 
 
 def _digest(accesses: Iterable[MemoryAccess]) -> int:

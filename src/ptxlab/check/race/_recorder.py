@@ -14,28 +14,46 @@ from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
-from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.check.race.shadow.issue_ir import words_of_issue
+from ptxlab.check.race.shadow.shadow import ACCUMULATOR, Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
+    ANNOUNCES,
+    ARRIVES_ONCE,
     COMMIT,
     COPY_ACCESS,
     COPY_WAIT,
     HANDLED,
     HOW_SHIFT,
+    LANES_ARRIVE,
+    MBARRIER_ARRIVAL,
     MBARRIER_WAIT,
     OP_WORDS,
     PROXY_FENCES,
     READS_TOO,
+    TENSOR_COMMIT,
     TENSOR_WAITS,
     TRANSFER,
     OpWord,
     StateWord,
 )
 from ptxlab.check.race.shadow.transfers import columns_of
-from ptxlab.engine.direct_services import is_direct
+from ptxlab.engine.direct_services import is_direct, is_direct_arrival
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.effects import CommitGroup, Completion, Fence, MbarrierWait, ProxyFence, Scope, Space, TensorWait, WaitGroup
+from ptxlab.isa.effects import (
+    CommitGroup,
+    Completion,
+    CompletionArrival,
+    Fence,
+    MbarrierArrive,
+    MbarrierWait,
+    ProxyFence,
+    Scope,
+    Space,
+    TensorWait,
+    WaitGroup,
+)
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.native import address_of
@@ -52,6 +70,7 @@ _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
 _KIND_SHIFT = HOW_SHIFT + 1
+_NO_ACCUMULATOR = bytes(ACCUMULATOR.size)
 
 Handler: TypeAlias = "Callable[[Warp, Op], None]"
 """What a complete instruction does to the clocks of the warp that has executed it."""
@@ -83,7 +102,8 @@ class AccessRecorder:
         self._header = self.shadow.header
         self._loaded: bytes | None = None
         """The header of the running agent (`Agent.header`)."""
-        self._accumulator: tuple[MemoryAccess, int, Kind] | None = None
+        self._accumulator: MemoryAccess | None = None
+        """The access of which the shadow has the address (`StateWord.ACCUMULATOR`), if Python has recorded it."""
 
     def running(self) -> tuple[Warp, Clocks, Agent] | None:
         """The warp that executes, if one does."""
@@ -111,22 +131,33 @@ class AccessRecorder:
             write = access.write
             if tensor and write:
                 # The same accumulator, written again with nothing in between.
-                again = access, who, kind
+                again, held = ACCUMULATOR.pack(access.where[0], who, kind), self.shadow.accumulator
                 if words[_TRANSFERRED_WORD]:
-                    words[_TRANSFERRED_WORD], self._accumulator = 0, None
-                if again == self._accumulator:
+                    words[_TRANSFERRED_WORD] = 0
+                elif held == again:
                     continue
-                self._accumulator = again
+                held[:], self._accumulator = again, access
             elif _TRANSFERS[kind]:
-                self._accumulator = None
-            record(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
+                self.shadow.accumulator[:] = _NO_ACCUMULATOR
+            record(access, who, what | _how(access))
         if words[_SUSPECTS_WORD]:
             self.judge(clocks, agent, rows)
+
+    @staticmethod
+    def words_of(kind: Kind, op: Op, accesses: tuple[MemoryAccess, ...]) -> NDArray[np.int64]:
+        """The words with which compiled code records the accesses of an operation as `record` does."""
+        what, tensor = op.index | kind << _KIND_SHIFT, _TENSOR_SPACE[kind]
+        return words_of_issue(kind, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""
         if self._words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, self.shadow.suspects(), before=rows)
+
+
+def _how(access: MemoryAccess) -> int:
+    """What the second word of an entry says of an access beside its kind."""
+    return (access.write | (READS_TOO if access.reads else 0)) << HOW_SHIFT
 
 
 def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
@@ -153,6 +184,8 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     for op in program.ops:
         if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
             table[op.index, OpWord.HOW] = COMMIT
+        elif is_direct_arrival(program, op):
+            table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_arrival(op)
         elif is_direct(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
     table[[2 * len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
@@ -167,6 +200,16 @@ def _describe_wait(op: Op) -> tuple[int, int]:
         return HANDLED | COPY_WAIT, pending.value & 0xFFFFFFFF
     acquires = isinstance(op.effects, MbarrierWait) and not op.effects.order.relaxed
     return HANDLED | MBARRIER_WAIT * acquires, 0
+
+
+def _describe_arrival(op: Op) -> tuple[int, int]:
+    """The same words of an arrival, an expectation or a commit."""
+    effects = op.effects
+    if isinstance(effects, CompletionArrival):
+        return HANDLED | TENSOR_COMMIT, 0
+    if isinstance(effects, MbarrierArrive):
+        return HANDLED | MBARRIER_ARRIVAL * (not effects.order.relaxed), LANES_ARRIVE if effects.expects else ARRIVES_ONCE
+    return HANDLED | MBARRIER_ARRIVAL, ANNOUNCES
 
 
 def _result_is_read(program: Program, index: int) -> bool:

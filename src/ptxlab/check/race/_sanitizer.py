@@ -27,12 +27,13 @@ from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import direct_services
+from ptxlab.engine.direct_services import direct_arrivals, direct_services
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
+    CompletionArrival,
     Effect,
     Fence,
     GridLaunch,
@@ -92,12 +93,13 @@ class Sanitizer(Observer):
         self._recorder = recorder = AccessRecorder(launch, shadow)
         self._shadow, self._findings = recorder.shadow, recorder.findings
         self._tensor_memory = TensorMemoryAccesses(recorder)
-        barriers = Barriers(recorder, self._tensor_memory)
+        self._barriers = barriers = Barriers(recorder, self._tensor_memory)
         for event in ("initialised", "invalidated", "expected", "arrived", "arrived_together", "completed", "acquired"):
             setattr(self, event, getattr(barriers, event))
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
-        self.issued = Operations(recorder, self._tensor_memory, wgmma, self._releases).issued  # type: ignore[method-assign]
+        self._operations = operations = Operations(recorder, self._tensor_memory, wgmma, self._releases)
+        self.issued, self.repetition = operations.issued, operations.repetition  # type: ignore[method-assign]
         self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
         self._handlers: Handlers = {
@@ -111,6 +113,7 @@ class Sanitizer(Observer):
         self._shared: dict[int, Object] = {}
         self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
         self._direct = {op.index: self.retire_hook(op) for op in launch.facts.of(direct_services)}
+        self._arrivals = frozenset(op.index for op in launch.facts.of(direct_arrivals))
         self._fences = {
             index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
             for index, native in self._natives.items()
@@ -273,11 +276,14 @@ class Sanitizer(Observer):
             self._releases.access(clocks, agent, access_order(op), hosts, reads=not only_stores, writes=not only_loads)
 
     def _completed_service(self, warp: Warp, op: Op, lanes: int, number: int) -> None:
-        """Compiled code has completed a service; of a wait the number is the shared offset of its mbarrier."""
+        """Compiled code has completed a service; the number says for which mbarriers (`ptxlab.engine.support.event_rows`)."""
         warp.op, warp.mask = op, lanes
         if isinstance(op.effects, MbarrierWait):
             self.acquired(warp.cta.mbarriers[number])
-        retire_hook = self._direct[op.index]
+        elif op.index in self._arrivals:
+            commits = isinstance(op.effects, CompletionArrival)
+            self._barriers.performed(warp, number, self._operations.commit(warp) if commits else None)
+        retire_hook = self._direct.get(op.index)
         if retire_hook is not None:
             retire_hook(warp, op)
 

@@ -10,12 +10,33 @@ from collections.abc import Callable
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
+from ptxlab.engine.box_copies import STORE, load_name
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import MBARRIER_TOKEN
+from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.mbarrier_rows import Cell, row_address
-from ptxlab.engine.repetitions import ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN
-from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, MbarrierArrive, MbarrierWait
+from ptxlab.engine.repetitions import (
+    CALL_BYTES,
+    CALLS,
+    ENTRY_WORDS,
+    FACTOR,
+    FUNCTION,
+    KEY,
+    REGISTERS,
+    SLOTS,
+    STATE_SHIFT,
+    WORDS_GIVEN,
+)
+from ptxlab.isa.effects import (
+    Asynchronous,
+    BoxOperands,
+    CommitGroup,
+    Completion,
+    CompletionArrival,
+    MbarrierArrive,
+    MbarrierWait,
+    WaitGroup,
+)
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
 from ptxlab.native.builder import Function, Module, Value
 
@@ -38,10 +59,12 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
 
 
 def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callable[[], None]) -> None:
-    """The same for an arrival, which the launch must permit."""
+    """The same for an arrival or a group of bulk copies, which the launch must permit."""
     service = _Service(caller, frame, op, mask, go_on)
     with caller.code.when(caller.context.pointer(Word.PERMITTED).word(op.index).gt(0)):
-        if isinstance(op.effects, CompletionArrival):
+        if isinstance(op.effects, CommitGroup | WaitGroup):
+            service.count()
+        elif isinstance(op.effects, CompletionArrival):
             service.commit()
         else:
             service.arrive()
@@ -60,31 +83,61 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
             register = caller.program.registers[index]
             row = frame.at(register.offset)
             values.append((row.load("i32") >> lane & 1 if register.bits == 1 else row.load(f"i{register.bits}", lane.to("i64"))).to("i64"))
-        repeated = code.call(_repeat(code.module, len(values)), "i32", context, code.const("i64", op.index), *values)
+        service = _Service(caller, frame, op, mask, go_on)
+        if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
+            service.copy_box(op.effects.box, values)
+            return
+        about = context, code.const("i64", op.index), lane.to("i64")
+        repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
             emit_progress(context, 1)
-            _Service(caller, frame, op, mask, go_on).count()
+            service.count()
 
 
 def _repeat(module: Module, count: int) -> str:
-    """The function that repeats the execution of an instruction with so many values of registers; 0 if it does not know it."""
+    """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
     name = f"repeat.{count}"
     if name in module.outlined:
         return name
     module.outlined[name] = name, "i32"
-    parameters = "ptr context, i64 op" + "".join(f", i64 value{index}" for index in range(count))
+    parameters = "ptr context, i64 op, i64 lane" + "".join(f", i64 value{index}" for index in range(count))
     code = Function(module, name, "i32", parameters, internal=True)
-    context, op, *values = code.parameters
-    table, where = context.pointer(Word.REPETITIONS), context.pointer(Word.REPEATED_IN)
-    with code.when(table.eq(0)):
-        code.ret(0)
+    context, op, lane, *values = code.parameters
+    where = context.pointer(Word.REPEATED_IN)
     state = where.word(0)
     with code.when(state.eq(0)):
         code.ret(0)
-    same = [(state << STATE_SHIFT) | op, *values]
-    mixed = same[0]
+    entry = code.call(_known(module, count), "ptr", context, (state << STATE_SHIFT) | op, *values)
+    with code.when(entry.eq(0)):
+        code.ret(0)
+    calls = entry.pointer(CALLS)
+    with code.when(calls.ne(0)):
+        place = calls.variable()
+        with code.loop_while(lambda: place.get().word(0).ne(0)):
+            called = place.get()
+            with code.when(code.call(called.pointer(0), "i64", context, called.pointer(1), lane).ne(0)):
+                code.ret(0)
+            place.set(called.at(CALL_BYTES))
+    code.call(entry.pointer(FUNCTION), "void", where.pointer(1), entry.at(8 * WORDS_GIVEN))
+    code.ret(1)
+    return name
+
+
+def _known(module: Module, count: int) -> str:
+    """The function that returns the address of an execution with a key and so many values of registers, null if there is none."""
+    name = f"known.{count}"
+    if name in module.outlined:
+        return name
+    module.outlined[name] = name, "ptr"
+    parameters = "ptr context, i64 key" + "".join(f", i64 value{index}" for index in range(count))
+    code = Function(module, name, "ptr", parameters, internal=True)
+    context, *same = code.parameters
+    table = context.pointer(Word.REPETITIONS)
+    with code.when(table.eq(0)):
+        code.ret(0)
+    mixed, *values = same
     for value in values:
         mixed = (mixed ^ value) * FACTOR
         mixed = mixed ^ (mixed >> 32)
@@ -92,8 +145,7 @@ def _repeat(module: Module, count: int) -> str:
     code.jump(search)
     code.begin(search)
     entry = table.at((place.get() & (SLOTS - 1)) * (8 * ENTRY_WORDS))
-    function = entry.pointer(FUNCTION)
-    with code.when(function.eq(0)):
+    with code.when(entry.word(FUNCTION).eq(0)):
         code.ret(0)
     differ = code.const("i1", 0)
     for index, value in zip((KEY, *range(REGISTERS, REGISTERS + count)), same, strict=True):
@@ -101,8 +153,7 @@ def _repeat(module: Module, count: int) -> str:
     with code.when(differ):
         place.set(place.get() + 1)
         code.jump(search)
-    code.call(function, "void", where.pointer(1), entry.at(8 * WORDS_GIVEN))
-    code.ret(1)
+    code.ret(entry)
     return name
 
 
@@ -177,7 +228,7 @@ class _Service:
                     with code.each_bit(self.mask) as lane:
                         row.store(left.get(), lane)
                         left.set(left.get() - count)
-                self.count()
+                self.complete(caller.context.word(Word.ARRIVED))
 
     def commit(self) -> None:
         """A commit of one lane."""
@@ -189,7 +240,29 @@ class _Service:
         name = f"commit_{'pair' if self.op.q.cta_group == 'cta_group::2' else 'cta'}_{'multicast' if many else 'one'}"
         done = caller.helper(name, "i64", caller.context, self.mask, where, which)
         with code.when(done.eq(0)):
-            self.count()
+            self.complete(caller.context.word(Word.ARRIVED))
+
+    def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
+        """A copy of one lane of a box of the tensor map that ``values`` name."""
+        caller, op, operands = self.caller, self.op, self.op.operands
+        code, context = caller.code, caller.context
+        entry = code.call(_known(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
+        with code.when(entry.ne(0)):
+            items = coordinates_of(operands[box.tensor_map])
+            coordinates = code.stack(f"[{len(items)} x i64]")
+            for index, item in enumerate(items):
+                coordinates.set_word(index, self._number(item, 32)[0].to("i32").sext("i64"))
+            address, _ = self._address(operands[box.shared])
+            if box.barrier < 0:
+                done = caller.helper(STORE, "i64", context, entry, address, coordinates)
+            else:
+                barrier, _ = self._address(operands[box.barrier])
+                multicast = not isinstance(operands[box.ctas], Unused)
+                ctas = self._number(operands[box.ctas], 16)[0] if multicast else code.const("i64", 0)
+                name = load_name(op.q.direction != "shared::cta", op.q.cta_group == "cta_group::2", multicast)
+                done = caller.helper(name, "i64", context, entry, address, barrier, ctas, coordinates)
+            with code.when(done.eq(0)):
+                self.count()
 
     def _address(self, operand: Resolved) -> tuple[Value, Value | None]:
         """An address in the lowest lane, and whether all lanes have it; None if that is certain."""

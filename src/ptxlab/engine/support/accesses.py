@@ -21,6 +21,7 @@ __all__ = [
     "all_addresses",
     "converge",
     "emit_addresses",
+    "emit_mark_range",
     "emit_mark_ranges",
     "emit_move",
     "emit_one",
@@ -254,13 +255,33 @@ def last_allocation(c: Function, context: Value, size: Value, write: Value) -> t
     return row, (row.word(3) & need).eq(need).select(_limit(row.word(1), size), 0)
 
 
+def emit_mark_range(module: Module) -> None:
+    """``void mark_range(flags, total, inside, size, write)``: bytes of an allocation that has an access map are accessed."""
+    emit_mark(module)
+    c, (flags, total, inside, size, write) = module.define(
+        "void mark_range(i64 flags, i64 total, i64 inside, i64 size, i32 write)", internal=True
+    )
+    at, left, part = inside.variable(), size.variable(), c.variable("i64")
+    with c.loop_while(lambda: left.get().ne(0)):
+        with c.when((at.get() & (PAIR_BYTES - 1)).eq(0) & left.get().uge(PAIR_BYTES)) as otherwise:
+            mark_pair(flags, total, at.get(), write)
+            part.set(PAIR_BYTES)
+            otherwise()
+            to_boundary = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
+            part.set(left.get().ult(to_boundary).select(left.get(), to_boundary))
+            c.call("mark", "void", flags, total, at.get(), part.get(), write)
+        at.set(at.get() + part.get())
+        left.set(left.get() - part.get())
+    c.ret()
+
+
 def emit_mark_ranges(module: Module) -> None:
     """``void markranges(rows, count, starts, sizes, step, number, write)``: mark ranges of host memory.
 
     Rows are (host address, bytes, flags) of allocations by host address; what lies in none of them is left out. ``step`` is the distance
     of the sizes in bytes, 0 if there is one for all ranges.
     """
-    emit_mark(module)
+    emit_mark_range(module)
     c, (rows, count, starts, sizes, step, number, write) = module.define(
         "void markranges(ptr rows, i64 count, ptr starts, ptr sizes, i64 step, i64 number, i32 write)"
     )
@@ -271,17 +292,7 @@ def emit_mark_ranges(module: Module) -> None:
             row = rows.at((after - 1) * 24)
             first = start - row.word(0)
             with c.when(first.ult(row.word(1))):
-                at, left, part = c.variable("i64", first), c.variable("i64", size), c.variable("i64")
-                with c.loop_while(lambda: left.get().ne(0)):
-                    with c.when((at.get() & (PAIR_BYTES - 1)).eq(0) & left.get().uge(PAIR_BYTES)) as otherwise:
-                        mark_pair(row.word(2), row.word(1), at.get(), write)
-                        part.set(PAIR_BYTES)
-                        otherwise()
-                        to_boundary = c.const("i64", WORD_BYTES) - (at.get() & (WORD_BYTES - 1))
-                        part.set(left.get().ult(to_boundary).select(left.get(), to_boundary))
-                        c.call("mark", "void", row.word(2), row.word(1), at.get(), part.get(), write)
-                    at.set(at.get() + part.get())
-                    left.set(left.get() - part.get())
+                c.call("mark_range", "void", row.word(2), row.word(1), first, size, write)
     c.ret()
 
 

@@ -7,6 +7,7 @@ from functools import cache
 
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit
+from ptxlab.engine.box_copies import STORE, emit_box_load, emit_box_store
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
@@ -112,6 +113,8 @@ _EMIT: dict[str, Emit] = {
     "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
     "arrive": lambda module, name, rest: emit_arrive(module, rest[0] == "cluster"),
+    "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
+    STORE: lambda module, name, rest: emit_box_store(module),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""

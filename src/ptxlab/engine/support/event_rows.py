@@ -2,9 +2,9 @@
 
 There is one row of fixed size for each access and each fence of a warp. A row is op index | lanes << 32, a number, and the host addresses
 of the 32 lanes. The number is the address of a tensor memory access, the lanes whose store changed nothing, or the bytes that each lane of
-a cp.async accesses. A cp.async whose source is watched has further rows for what it reads, one for each number of bytes; their index is
-larger by the number of ops. That of the end of a block (`ptxlab.engine.program.Program.noted_ends`) is that of its last op, larger by twice
-the number of ops.
+a cp.async accesses; of services that compiled code completes, the offset of the mbarrier that is waited for, or `Word.ARRIVED`. A cp.async
+whose source is watched has further rows for what it reads, one for each number of bytes; their index is larger by the number of ops. That
+of the end of a block (`ptxlab.engine.program.Program.noted_ends`) is that of its last op, larger by twice the number of ops.
 
 The table of additions is there to tell which results depend on the order of atomics. A row is (address, agent, additions, flags); an
 element's row is found by a hash of its address, and a later element takes it over. After these comes a row for each op: the element with

@@ -37,6 +37,8 @@ class TileMap:
     """Coordinate 0 must be a multiple of this."""
     rank: int
     """The number of coordinates of an instruction."""
+    raw: bytes = b""
+    """The bytes of the map; none if it is not in memory."""
 
     @property
     def im2col(self) -> bool:
@@ -161,7 +163,7 @@ def _interpret(raw: bytes) -> TileMap | str:
             counts[-2] = 1
         box = Box(counts=(*of_slice, *counts), steps=(1,) * len(of_slice) + steps, **common)
     unit = 1 if slice_bytes else 128 if element.padded else _UNIT * 8 // element.bits
-    return TileMap(box, _REDUCED.get(element.name, element.name), unit, fields.rank)
+    return TileMap(box, _REDUCED.get(element.name, element.name), unit, fields.rank, raw)
 
 
 def _wrong(fields: TensorMapFields) -> str | None:

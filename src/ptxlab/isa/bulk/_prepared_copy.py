@@ -22,11 +22,11 @@ from ptxlab.isa.bulk._tiled import Box, Pixels, Region
 from ptxlab.isa.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.native import address_of, mover
 
-__all__ = ["PreparedTmaCopy"]
+__all__ = ["PreparedTmaCopy", "chunks_outside"]
 
 
 @lru_cache(maxsize=256)
-def _chunks_outside(box: Box) -> NDArray[np.int64]:
+def chunks_outside(box: Box) -> NDArray[np.int64]:
     """The position in global memory of each chunk of a box that is wholly inside the tensor, in chunks from its first byte."""
     order = _places_outside(box, box.chunk) // box.chunk
     order.setflags(write=False)
@@ -89,7 +89,7 @@ class PreparedTmaCopy:
         whole = isinstance(box, Box) and part.whole and len(memory) >= part.size
         self._expands = whole and bool(box.padded)
         if isinstance(box, Box) and whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
-            self._chunks = _chunks_outside(box)
+            self._chunks = chunks_outside(box)
             self._whole = address_of(memory), address_of(self._chunks)
 
     def deliver(self, targets: list[Target]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ptxlab._records import dataclass
 from ptxlab.isa import context
+from ptxlab.isa.bulk._box_words import repeat_box
 from ptxlab.isa.bulk._endpoints import (
     Target,
     delivered,
@@ -35,21 +36,21 @@ from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
-from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.effects import Asynchronous, BoxOperands, Completion, Space, Unit
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
 from ptxlab.isa.tiles import CopiedTile
 from ptxlab.native import BoundedCache
 
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
+_BOX_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4))
+_BOX_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1))
 _OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
 """Dimensions of the image -> exclusive upper limit of an im2col offset."""
 _NOT_WIDE = (0, 5)
 """Swizzle modes that im2col::w does not accept: no swizzle, and 128B with 8-byte halves flipped."""
 
-_ALIGNMENT = 128
-"""Alignment of a box in shared memory."""
 _ABSENT: tuple[Resolved, int] = Unused(), 64
 _MASK = 4
 """The operand of a load that holds the CTA mask."""
@@ -162,7 +163,7 @@ _TILED = (None, "tile")
 _SPREAD = (None, *MULTICAST[:2])
 
 
-@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=_BOX_LOAD)
 @service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
 @service(
     COPY,
@@ -181,11 +182,12 @@ def load(warp: context.WarpContext) -> None:
         at, destination, barrier, ctas, *places = warp.fetch(form.operands, lane)
         address = at + form.window
         copy = _prepare(warp, form, address, tuple(places), False)
-        place = range_at(warp, 0, destination, copy.box.footprint, _ALIGNMENT, own)
+        place = range_at(warp, 0, destination, copy.box.footprint, BOX_ALIGNMENT, own)
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
         perform = partial(copy.deliver, targets)
         if not warp.machine.observed:
             start(warp, lane, perform, None, *used_maps(warp, address), repeated=partial(copy.outside, False))
+            repeat_box(warp, copy.tile, address, place[1])
             continue
         undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
         accesses, maps = partial(copy.loaded, targets), used_maps(warp, address)
@@ -215,7 +217,7 @@ def _in_range(warp: context.WarpContext, found: tuple[tuple[str, int, int], ...]
             warp.fault("D724", f"{name} is {value}; with .{warp.q.mode} it can be 0 to {limit - 1}")
 
 
-@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=_BOX_STORE)
 @service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
 @service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
 @service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
@@ -227,13 +229,14 @@ def store(warp: context.WarpContext) -> None:
         at, source, _, _, *places = warp.fetch(form.operands, lane)
         address = at + form.window
         copy = _prepare(warp, form, address, tuple(places), True)
-        cta, offset = range_at(warp, 1, source, copy.box.footprint, _ALIGNMENT, True)
+        cta, offset = range_at(warp, 1, source, copy.box.footprint, BOX_ALIGNMENT, True)
         combine = None if operation is None else _combiner(warp, operation, copy.tile.element)
         perform = partial(copy.store, cta, offset, combine)
         undefined = partial(copy.store_undefined, cta, offset, combine and undefined_combiner(copy.tile.element))
         accesses = partial(copy.stored, cta, offset)
         maps = used_maps(warp, address)
         track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True)))
+        repeat_box(warp, copy.tile, address, offset)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:
@@ -301,7 +304,7 @@ def gather(warp: context.WarpContext) -> None:
         tile, box = _map(warp, 1, lane)
         four = _four(box)
         _, regions, sources = _regions(warp, 1, lane, tile, box, False)
-        destination = shared_range(warp, 0, lane, four.footprint, _ALIGNMENT, warp.q.direction == TO_CTA)
+        destination = shared_range(warp, 0, lane, four.footprint, BOX_ALIGNMENT, warp.q.direction == TO_CTA)
         targets = signal_targets(warp, lane, destination, 2, 4, pair)
         perform = partial(_perform_gather, box, four, sources, regions, targets)
         undefined = partial(_gather_undefined, box, four, sources, regions, targets)
@@ -352,7 +355,7 @@ def scatter(warp: context.WarpContext) -> None:
         tile, box = _map(warp, 0, lane)
         four = _four(box)
         inside, parts, views = _regions(warp, 0, lane, tile, box, True)
-        cta, offset = shared_range(warp, 1, lane, four.footprint, _ALIGNMENT, True)
+        cta, offset = shared_range(warp, 1, lane, four.footprint, BOX_ALIGNMENT, True)
         perform = partial(_perform_scatter, box, four, views, parts, cta, offset)
         source = cta.shared[offset : offset + four.footprint]
         undefined = partial(_scatter_undefined, box, four, views, inside, cta, offset)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ptxlab.isa.effects._asynchronous import (
     GROUP_INSTRUCTIONS,
     Asynchronous,
+    BoxOperands,
     CommitGroup,
     Completion,
     CompletionArrival,
@@ -50,6 +51,7 @@ __all__ = [
     "Alloc",
     "AllocPermitRelease",
     "Asynchronous",
+    "BoxOperands",
     "ClusterArrive",
     "ClusterWait",
     "CommitGroup",

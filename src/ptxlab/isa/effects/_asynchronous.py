@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 from ptxlab._records import dataclass
 from ptxlab.isa.effects._effect import Effect, Supply
@@ -11,6 +12,7 @@ from ptxlab.isa.effects._memory_order import WEAK, Order, Proxy, Space
 __all__ = [
     "GROUP_INSTRUCTIONS",
     "Asynchronous",
+    "BoxOperands",
     "CommitGroup",
     "Completion",
     "CompletionArrival",
@@ -74,6 +76,22 @@ class TensorWait(Effect):
     write: bool
 
 
+class BoxOperands(NamedTuple):
+    """The positions of the operands of a copy between shared memory and a box of a tensor map in tiled mode; -1 for none.
+
+    Attributes
+    ----------
+    tensor_map : with the coordinates
+    shared : the box in shared memory
+    barrier, ctas : the mbarrier and the CTA mask of a copy to shared memory
+    """
+
+    tensor_map: int
+    shared: int
+    barrier: int = -1
+    ctas: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Asynchronous(Effect):
     """An asynchronous operation: issued by the instruction, performed later by ``unit``.
@@ -88,6 +106,7 @@ class Asynchronous(Effect):
     adds_floats : and adds floating-point numbers, or may do so
     order : of an atomic operation, or of one that nothing reports: what its release makes visible
     tensor_map : it reads a tensor map
+    box : the operands of a copy of one box of a tensor map in tiled mode
     pair : both CTAs of a CTA pair take part
     variant : operations of one pipe with different ones form no pipeline
     stored : the position of the operand whose registers it stores as they are; -1 for none
@@ -103,6 +122,7 @@ class Asynchronous(Effect):
     adds_floats: bool = False
     order: Order = WEAK
     tensor_map: bool = False
+    box: BoxOperands | None = None
     pair: bool = False
     variant: str = ""
     stored: int = -1

@@ -15,7 +15,19 @@ from ptxlab.isa.form import Form, form
 from ptxlab.isa.kinds import WORDS, Address, Kind, Register
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, needs
-from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, ctas_of_group, enter, no_peer, reallocated, state_of, whole_warp
+from ptxlab.isa.tcgen05._state import (
+    Freed,
+    PairRequest,
+    State,
+    cta_group_of,
+    ctas_of_group,
+    enter,
+    no_peer,
+    reallocated,
+    repeated_state,
+    state_of,
+    whole_warp,
+)
 from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE, SYNC
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
@@ -219,6 +231,9 @@ def _grant(warp: context.WarpContext, cta: context.Cta, column: int, columns: in
     state.smallest = min(state.smallest, columns)
     state.grants[column] = warp.op
     reallocated(cta)
+    if not warp.machine.observed:
+        cta_group = cta_group_of(cta, state.group)
+        warp.know_state(repeated_state(warp, cta_group), cta_group.bases)
     cta.shared[offset : offset + 4] = np.frombuffer(column.to_bytes(4, "little"), np.uint8)
     warp.machine.progress += 1
 

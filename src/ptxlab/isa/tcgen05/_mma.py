@@ -20,7 +20,7 @@ from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
 from ptxlab.isa.tcgen05._product import TensorProduct
-from ptxlab.isa.tcgen05._state import CtaGroup, collect, cta_group_of, enter, launch, reuses, state_of
+from ptxlab.isa.tcgen05._state import CtaGroup, collect, cta_group_of, enter, launch, repeated_state, reuses, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
@@ -152,12 +152,11 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             ready = state.ready[op.index, values] = _Ready(plan, warp.machine.observed)
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
-        launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
-        program = None if ready.observed else ready.plan.program
+        operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
+        program = ready.plan.program
         if program is not None and program.optimised and disabled is None and not shift_a and warp.repeats:
-            allocated = tuple((cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas)
             repetition = program.repetition(accumulate, form.bits_to_shift)
-            warp.repeat((group, warp.machine.target, allocated), cta_group.bases, *repetition, program)
+            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, *repetition, program)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

@@ -208,6 +208,15 @@ def cta_group_of(cta: context.Cta, group: int) -> CtaGroup:
     return state.cta_group
 
 
+def repeated_state(warp: context.WarpContext, cta_group: CtaGroup) -> Hashable:
+    """What executions depend on that compiled code repeats (`WarpContext.repeat`): the CTAs, and the columns that they have allocated.
+
+    With observers, whose functions are told of the memory of one CTA group, they depend on the CTA group, too.
+    """
+    allocated = tuple([(cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas])
+    return len(cta_group.ctas), warp.machine.target, allocated, cta_group.places if warp.machine.observed else ()
+
+
 def launch(
     warp: context.WarpContext,
     lane: int,
@@ -218,8 +227,8 @@ def launch(
     product: Callable[[], MatrixProduct] | None = None,
     details: Callable[[], Product] | None = None,
     tensor_copy: Callable[[], TensorCopy] | None = None,
-) -> None:
-    """Issue an asynchronous operation on tensor memory; see `ptxlab.isa.context.AsyncOperation`."""
+) -> context.AsyncOperation:
+    """Issue an asynchronous operation on tensor memory, which is returned; see `ptxlab.isa.context.AsyncOperation`."""
     thread = thread_of(warp, lane)
     operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
     if warp.machine.observed:
@@ -233,6 +242,7 @@ def launch(
             in_flight.append(operation)
             if len(in_flight) > _MAX_IN_FLIGHT:
                 in_flight[:] = [o for o in in_flight if not o.done]
+    return operation
 
 
 class Collector(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ptxlab._observers import PROFILER, PROVIDERS, TRACE
@@ -18,6 +19,7 @@ from ptxlab.machine.launch.options import refuse
 if TYPE_CHECKING:
     from ptxlab._observers import Provider
     from ptxlab.engine.program import Program
+    from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import MatrixOperand, Product
     from ptxlab.machine.launch.cta import CtaState
@@ -29,6 +31,7 @@ __all__ = [
     "NO_BARRIER_FUNCTIONS",
     "BarrierFunctions",
     "EarlierAccess",
+    "ObservedRepetition",
     "Observer",
     "Profiling",
     "Tracing",
@@ -55,6 +58,20 @@ class BarrierFunctions(NamedTuple):
 
 
 NO_BARRIER_FUNCTIONS = BarrierFunctions()
+
+
+class ObservedRepetition(NamedTuple):
+    """What compiled code calls when it repeats an operation that is issued and performs at once, instead of the events.
+
+    All functions of ``ask`` are called first: they change nothing. The result of those of ``note``, which are called last, is 0. In between
+    are those of ``record``, of which there is at most one: if its result is not 0, it has noted for the event `Observer.issued`, which
+    follows then, what it has done. ``kept`` must stay alive.
+    """
+
+    ask: tuple[Call, ...] = ()
+    record: tuple[Call, ...] = ()
+    note: tuple[Call, ...] = ()
+    kept: object = None
 
 
 class EarlierAccess(NamedTuple):
@@ -111,6 +128,14 @@ class Observer:
 
     def performed(self, operation: AsyncOperation) -> None:
         """An asynchronous operation is complete."""
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """How compiled code does the same for equal operations that follow in this launch; None if it cannot.
+
+        Equal are those of executions for which `ptxlab.isa.WarpContext.repeat` lets compiled code repeat this one, which is complete. They
+        may be of other CTAs, whose shared and tensor memory is at the same place in host memory.
+        """
+        return None
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction reads or writes memory as ordinary accesses of its warp."""
@@ -191,6 +216,7 @@ _ANSWERS = frozenset(
         "finished",
         "allows_direct_completion",
         "open_findings",
+        "repetition",
         "retire_hook",
         "takes_arrivals_together",
         "unsettled",
@@ -225,6 +251,16 @@ class _Together(Observer):
         found = [observer.barrier_functions(cta) for observer in self._observers]
         needed = [functions for functions in found if functions != NO_BARRIER_FUNCTIONS]
         return NO_BARRIER_FUNCTIONS if not needed else needed[0] if len(needed) == 1 else None
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        found = []
+        for observer in self._observers:
+            one = observer.repetition(operation)
+            if one is None:
+                return None
+            found.append(one)
+        ask, record, note = (tuple(chain.from_iterable(calls)) for calls in zip(*(one[:3] for one in found), strict=True))
+        return ObservedRepetition(ask, record, note, found)
 
     def takes_arrivals_together(self) -> bool:
         return all(observer.takes_arrivals_together() for observer in self._observers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import direct_arrivals
+from ptxlab.engine.direct_services import direct_arrivals, direct_groups
 from ptxlab.engine.lowering.special_registers import CLOCKS
-from ptxlab.engine.repetitions import repeatable
+from ptxlab.engine.repetitions import NO_STATE, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
@@ -23,6 +24,8 @@ from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.engine.repetitions import Call
+    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
@@ -68,19 +71,30 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.PERMITTED] = memory.permitted_address
     _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
-    repetitions = memory.repetitions if launch.observer is None and launch.policy == "eager" else None
-    words[_AT.REPETITIONS] = 0 if repetitions is None else repetitions.address
+    words[_AT.REPETITIONS] = _table_of_repetitions(launch)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
     words[_AT.OBSERVE] = launch.observations.address
 
 
+def _table_of_repetitions(launch: Launch) -> int:
+    """The address of the table of executions that compiled code repeats; 0 if it repeats none. Observers begin with an empty one."""
+    repetitions = launch.host_memory.repetitions if launch.policy == "eager" else None
+    if repetitions is None:
+        return 0
+    if launch.observer is not None:
+        repetitions.clear()
+    return repetitions.address
+
+
 def _permit_arrivals(launch: Launch) -> None:
-    """Let compiled code complete arrivals if no observer must see them; commits only where all operations perform at once."""
+    """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once."""
     observer, arrivals, permitted = launch.observer, launch.facts.of(direct_arrivals), launch.host_memory.permitted
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
+    for op in launch.facts.of(direct_groups) if observer is None and not launch.deferred else ():
+        permitted[op.index] = 1
 
 
 def fill_cta_words(launch: Launch, cta: CtaState) -> None:
@@ -212,15 +226,34 @@ class Warp(Registers):
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
         return self.words[_AT.REPETITIONS] != 0 and not self.mask & (self.mask - 1) and self.op.index in self.launch.facts.of(repeatable)
 
-    def repeat(self, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
+    def repeat(self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
+        calls: tuple[Call, ...] = ()
+        observer = self.launch.observer
+        if observer is not None:
+            observed = observer.repetition(operation)
+            if observed is None:
+                return
+            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
+        self._repeat(state, function, given, kept, calls)
+        self.know_state(state, bases)
+
+    def know_state(self, state: Hashable, bases: int) -> None:
+        """Tell the state of the CTA; see `ptxlab.isa.WarpContext`."""
+        found = self.launch.host_memory.repetitions
+        if found is not None:
+            self.cta.memory.repeated[0], self.cta.memory.repeated[1] = found.known(state), bases
+
+    def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
+        """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
+        self._repeat(None, words, (tensor_map,), kept)
+
+    def _repeat(self, state: Hashable | None, function: int, given: Sequence[int], kept: object, calls: tuple[Call, ...] = ()) -> None:
         found = self.launch.host_memory.repetitions
         assert found is not None
         registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
-        values = [self.lane_value(Reg(index), 64, lane) for index in registers]
-        number = found.number(state)
-        self.cta.memory.repeated[0], self.cta.memory.repeated[1] = number, bases
-        found.add(self.op.index, number, values, function, given, kept)
+        number = NO_STATE if state is None else found.number(state)
+        found.add(self.op.index, number, [self.lane_value(Reg(index), 64, lane) for index in registers], function, given, kept, calls)
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""
@@ -346,6 +379,7 @@ def cta_values(launch: Launch, cta: CtaState) -> dict[str, int]:
     }
 
 
+@lru_cache(maxsize=1024)
 def _warp_value(name: str, block: tuple[int, int, int], warp: int) -> Any:
     """A special register that differs between the warps of a CTA or between their lanes."""
     if name in _LANE_VALUES:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
@@ -23,7 +24,8 @@ from ptxlab.check.operands.words.images import (
     words_in_chunks,
 )
 from ptxlab.check.operands.words.joined import are_joined
-from ptxlab.check.operands.words.repeated import OTHER, STEP, Known, LastTaken, Repeated
+from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
+from ptxlab.check.operands.words.repeated_ir import OTHER, STEP
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
@@ -52,6 +54,7 @@ class Words:
     bytes : those of bytes, if stores of less than words are followed (`ptxlab.engine.context.Word.COPIED_BYTES`)
     listed : the words whose bytes come from any places, if the program may make some
     boxed : chunks that tensor copies have brought, which are compared as tiles
+    taken : by which compiled code knows what products take
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     """
 
@@ -61,8 +64,9 @@ class Words:
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
+    taken: CtaTaken = field(default_factory=CtaTaken)
     copied_otherwise: bool = False
-    """Whether bulk or tensor copies have brought something."""
+    """Whether bulk or tensor copies have brought something (`brought_otherwise`)."""
     host: int = field(init=False)
     """The host address of the addresses."""
 
@@ -130,10 +134,15 @@ class Words:
         places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
         self.sources[places[written]] = found[written]
 
+    def brought_otherwise(self) -> None:
+        """Bulk or tensor copies bring something."""
+        self.copied_otherwise = True
+        self.taken.brought_otherwise()
+
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""
         first, count = copied.offset // WORD, copied.size // WORD
-        self.copied_otherwise = True
+        self.brought_otherwise()
         self.boxed[copied.offset // CHUNK : -(-(copied.offset + copied.size) // CHUNK)] = False
         if copied.address is not None:
             self.addresses[first : first + count] = copied.address + np.arange(0, copied.size, WORD)
@@ -151,7 +160,8 @@ class Words:
     def placed(self, tile: CopiedTile, noted: bool) -> None:
         """A tensor copy performs; ``noted`` says whether threads load from tiles."""
         first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
-        self.boxed[first:end] = self.copied_otherwise = True
+        self.boxed[first:end] = True
+        self.brought_otherwise()
         held = self.addresses[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)]
         if not noted or tile.places is None:
             held[:] = 0
@@ -195,6 +205,8 @@ class WordCheck:
         self._judged: set[MatrixOperand] = set()
         self._steps: set[tuple[tuple[MatrixOperand, MatrixOperand, int], ...]] = set()
         self._repeated: dict[tuple[MatrixOperand, ...], Repeated] = {}
+        self.numbered: dict[int, Repeated] = {}
+        """Repeated instructions by their numbers."""
         self._repeated_steps: set[tuple[Repeated, Repeated, int, int]] = set()
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, last: LastTaken, cta: Any) -> bool:
@@ -219,14 +231,18 @@ class WordCheck:
             return len(found) == len(product.operands)
         if product.accumulate and (relation == STEP or self._repetitions.runs):
             self._follow(operation, product, repeated, words, last, cta)
-        last.repeated = repeated
         return True
+
+    def repeated(self, operands: tuple[MatrixOperand, ...], words: Words) -> Repeated | None:
+        """The instruction that takes these operands, if compiled code can compare what it takes in memory of this size."""
+        found = self._repeated.get(operands)
+        return found if found is not None and found.end <= len(words.addresses) else None
 
     def _follow(
         self, operation: AsyncOperation, product: MatrixProduct, repeated: Repeated, words: Words, last: LastTaken, cta: Any
     ) -> None:
-        """Compare a repeated instruction with the one before it, which is still the ``last`` one."""
-        before, bases = last.repeated, last.bases()
+        """Compare a repeated instruction, which compiled code has entered as the ``last`` one, with the one before it."""
+        before, bases = last.repeated(before=True), last.bases()
         if before is None and last.found is None:
             return
         (first, end), (last_first, last_end) = bases, last.bases(before=True)
@@ -259,7 +275,10 @@ class WordCheck:
         self._compare(operation, before, found, words, cta)
         known: list[Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
         if known and len(known) == len(found) == len(product.operands):
-            self._repeated[product.operands] = Repeated(product.operands, known)
+            if product.operands in self._repeated:
+                self._repeated[product.operands].replace()
+            made = self._repeated[product.operands] = Repeated(product.operands, known)
+            self.numbered[made.number] = made
         return found
 
     def _compare(

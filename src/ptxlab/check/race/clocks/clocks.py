@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
-from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, Slot
-from ptxlab.check.race.clocks.waits import Waits
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord
+from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, PipeSlot, Slot
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, PipeWord
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.effects import Completion, ProxyFence, Space
 from ptxlab.native import address_of
@@ -24,6 +23,7 @@ __all__ = ["Agent", "Clocks", "Rows", "Slot", "join", "joined"]
 Rows: TypeAlias = NDArray[np.uint32]
 
 _FIRST_WIDTH = 64
+_LANES = 32
 _MAPS = "tensor maps"
 
 
@@ -66,8 +66,10 @@ class Agent:
     """By scope and cluster: rows that relaxed reads and waits have observed, for the next acquiring fence."""
     foreign: dict[int, Rows] = field(default_factory=dict)
     """By other clusters: what the warp has acquired of them."""
-    pipes: dict[int, Slot] = field(default_factory=dict)
-    """By lane: the slot of its operations on tensor memory."""
+    pipes: dict[int, PipeSlot] = field(default_factory=dict)
+    """By lane: the slot of its operations on tensor memory, made on first use (`Clocks.pipe`)."""
+    pipe_words: Any = None
+    """The words of these slots (`PipeWord`)."""
     copies: CopySlot | None = None
     """The slot of its cp.async, made on first use (`Clocks.copies`)."""
     loads: list[tuple[int, int]] = field(default_factory=list)
@@ -131,6 +133,8 @@ class Clocks:
         """Those of barriers that compiled code completes, by rank."""
         self._mbarriers: dict[int, NDArray[np.uint64]] = {}
         """By rank."""
+        self._mbarrier_tables: NDArray[np.uint64] = np.zeros(len(ctas), np.uint64)
+        """Their addresses."""
         self._words: NDArray[np.int64] = np.zeros((len(self.rows), AgentWord.END), np.int64)
         for cta in ctas:
             for warp in range(warps):
@@ -138,6 +142,7 @@ class Clocks:
                 agent = Agent(len(self.agents), cta, warp, MainSlot(*self._number(None, "main")), words.data, address_of(words))
                 self.owners[-1] = agent, "main"
                 self.agents.append(agent)
+                agent.words[AgentWord.CLUSTER_MBARRIERS] = address_of(self._mbarrier_tables)
                 self._place(agent)
                 self.tick(agent)
 
@@ -186,6 +191,17 @@ class Clocks:
         if found is None:
             number, name = self._number(agent, Completion.COPY_GROUP)
             found = agent.copies = agent.slots[Completion.COPY_GROUP] = CopySlot(number, name, agent.words, agent.execution)
+        return found
+
+    def pipe(self, agent: Agent, lane: int) -> PipeSlot:
+        """The slot of a lane's operations on tensor memory, made on first use."""
+        found = agent.pipes.get(lane)
+        if found is None:
+            if agent.pipe_words is None:
+                agent.pipe_words = np.zeros((_LANES, PipeWord.END), np.int64)
+                agent.words[AgentWord.PIPES] = address_of(agent.pipe_words)
+            what = Completion.COMMIT, lane
+            found = agent.pipes[lane] = agent.slots[what] = PipeSlot(*self._number(agent, what), agent.pipe_words[lane].data)
         return found
 
     # --------------------------------------------------------------------------------------------------- release and acquire
@@ -272,32 +288,24 @@ class Clocks:
         if known is None:
             for cta in {each.cta for each in self.agents}:
                 cta.memory.barriers[BarrierCell.COMPLETES] = 0  # arrivals release these, too
+            agent.words[AgentWord.CLUSTER_MBARRIERS] = 0
         if known is None or known.shape[1] < rows.shape[1]:
             agent.foreign[serial] = joined(known, rows)
         else:
             join(known, rows)
 
-    # ------------------------------------------------------------------------------------------------- waits for mbarriers
+    # ------------------------------------------------------------------------------------------------------ mbarrier objects
 
-    def follow_waits(self, rank: int, offset: int) -> Waits:
-        """The waits for an mbarrier object in the shared memory of a CTA, which compiled code notes from now on.
-
-        It finds their address in a table, by the place of the object.
-        """
+    def share_mbarrier(self, rank: int, offset: int, address: int) -> None:
+        """Let compiled code find the words of an mbarrier object (`MbarrierClock`) in a table, by its place in shared memory."""
         table = self._mbarriers.get(rank)
-        agents = self.agents[rank * self.warps : (rank + 1) * self.warps]
         if table is None:
+            agents = self.agents[rank * self.warps : (rank + 1) * self.warps]
             table = self._mbarriers[rank] = np.zeros(len(agents[0].cta.shared) >> 3, np.uint64)
+            self._mbarrier_tables[rank] = address_of(table)
             for agent in agents:
                 agent.words[AgentWord.MBARRIERS] = address_of(table)
-        made = Waits(self.agents)
-        table[offset >> 3] = made.address
-        return made
-
-    def forget_waits(self, rank: int, offset: int) -> None:
-        """There is another mbarrier object at a place, or none."""
-        if rank in self._mbarriers:
-            self._mbarriers[rank][offset >> 3] = 0
+        table[offset >> 3] = address
 
     # ----------------------------------------------------------------------------------------------------------- fences
 

@@ -131,4 +131,4 @@ def relaxed_release(clocks: Clocks, agent: Agent, order: Order) -> Rows:
 def relaxed_wait(clocks: Clocks, agent: Agent, order: Order, rows: Rows) -> None:
     """A relaxed wait acquires the order of execution, and the rest at the next fence."""
     clocks.acquire(agent, _execution(rows))
-    _observe(agent, min(order.scope, Scope.CLUSTER), clocks.serial, rows)
+    _observe(agent, min(order.scope, Scope.CLUSTER), clocks.serial, rows.copy())

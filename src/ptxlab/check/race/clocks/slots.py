@@ -7,13 +7,14 @@ from dataclasses import field
 from typing import Any
 
 from ptxlab._records import dataclass
-from ptxlab.check.race.shadow.shadow_ir import AgentWord
+from ptxlab.check.race.shadow.shadow_ir import AgentWord, PipeWord
 
-__all__ = ["CopySlot", "MainSlot", "Slot"]
+__all__ = ["CopySlot", "MainSlot", "PipeSlot", "Slot"]
 
 _COPY_SLOT, _COPY_CLOCK, _COPY_GROUPS, _COPIED = map(
     int, (AgentWord.COPY_SLOT, AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS, AgentWord.COPIED)
 )
+_NAME, _CLOCK = int(PipeWord.NAME), int(PipeWord.CLOCK)
 _GROUPS = 64
 """Groups of cp.async of a warp from which on those are forgotten that are complete."""
 
@@ -53,6 +54,25 @@ class MainSlot(Slot):
         """The number of the newest access."""
         clock: int = self.row[self.number]
         return clock
+
+
+class PipeSlot(Slot):
+    """A lane's operations on tensor memory. Compiled code knows the number of those that follow (`PipeWord`)."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, number: int, name: int, words: memoryview) -> None:
+        self.number, self.name, self._words = number, name, words
+        words[_NAME] = name
+
+    @property
+    def clock(self) -> int:
+        """The number of the newest operation, and of those that follow."""
+        return self._words[_CLOCK]
+
+    @clock.setter
+    def clock(self, clock: int) -> None:
+        self._words[_CLOCK] = clock
 
 
 class CopySlot(Slot):

@@ -25,13 +25,12 @@ class Unannounced(NamedTuple):
 def unannounced(launch: Launch, owner: Agent, copy: Access) -> Unannounced | None:
     """What is not announced of the copies on the mbarrier of a copy of ``owner``; None if all is, or if nothing has waited for it."""
     barrier = _mbarrier_of(owner, copy)
-    waits = [] if barrier is None or barrier.clock is None or barrier.clock.waits is None else barrier.clock.waits.noted()
+    waits = [] if barrier is None or barrier.clock is None else barrier.clock.waits()
     if not waits:
         return None
     to_come = sum(_bytes_on(barrier, operation) for operation in launch.scheduler.pending)
     missing = to_come - barrier.transactions
-    _, _, op = waits[0]
-    return Unannounced(missing, launch.program.ops[op].line) if missing > 0 else None
+    return Unannounced(missing, waits[0].op.line) if missing > 0 else None
 
 
 def _mbarrier_of(owner: Agent, copy: Access) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptxlab.check.race.clocks.barrier_clock import Use
 from ptxlab.check.race.clocks.clocks import Agent
+from ptxlab.check.race.clocks.mbarrier_clock import Use
 from ptxlab.check.race.report._messages import completion_of, join_of
 from ptxlab.check.race.report.pairs import PairFindings
 from ptxlab.isa.effects import Completion, MbarrierArrive, MbarrierWait

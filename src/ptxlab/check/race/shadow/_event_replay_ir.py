@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race.clocks.waits import MbarrierWord, WaitWord
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
+from ptxlab.check.race.shadow._mbarriers_ir import emit_mbarrier_functions
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
+from ptxlab.check.race.shadow.issue_ir import HEADER
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
-    CLUSTER_SHIFT,
     COMMIT,
     COPY_ACCESS,
     COPY_WAIT,
     HANDLED,
     HOW_SHIFT,
+    MBARRIER_ARRIVAL,
     MBARRIER_WAIT,
     OP_WORDS,
     PROXY_FENCES,
     READS_TOO,
+    TENSOR_COMMIT,
     TENSOR_WAITS,
     TRANSFER,
     AgentWord,
@@ -32,14 +35,11 @@ __all__ = ["emit_drain", "emit_replay"]
 
 _ROW_BYTES = 8 * ROW_WORDS
 _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
-_CLOCKS = "<16 x i32>"
 
 
 _LANE_BYTES = 4
-_DONE, _PYTHON, _SUSPECT = range(3)
-_HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
-_SLOT = (1 << CLUSTER_SHIFT) - 1
-_OP = 0xFFFF_FFFF
+_SUSPECT = 2
+"""The result of ``transfer``, besides `DONE` and `PYTHON`, if something is to be judged before what follows."""
 
 
 def emit_drain(module: Module) -> None:
@@ -51,12 +51,12 @@ def emit_drain(module: Module) -> None:
     _transfer(module)
     _wait(module)
     _copy_wait(module)
-    _mbarrier_wait(module)
+    emit_mbarrier_functions(module)
     c = Function(module, "drain", "i64", "ptr state")
     state = c["state"]
     rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
     ops, agent = state.pointer(StateWord.OPS), state.pointer(StateWord.AGENT)
-    own, own_slot = _own(state), state.word(StateWord.SLOT) << 32
+    own, own_slot = own_clock(state), state.word(StateWord.SLOT) << 32
     with c.loop(count - start) as i:
         index = start + i
         row = rows.at(index * _ROW_BYTES)
@@ -88,6 +88,10 @@ def emit_drain(module: Module) -> None:
             python.set(c.call("copy_wait", "i64", state, info))
         with c.when((how & MBARRIER_WAIT).ne(0)):
             python.set(c.call("mbarrier_wait", "i64", state, row))
+        with c.when((how & MBARRIER_ARRIVAL).ne(0)):
+            python.set(c.call("mbarrier_arrival", "i64", state, row, info))
+        with c.when((how & TENSOR_COMMIT).ne(0)):
+            python.set(c.call("tensor_commit", "i64", state, row))
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when(python.get().ne(0) | (fence & suspect)):
             c.ret(index)
@@ -99,13 +103,13 @@ def emit_drain(module: Module) -> None:
 def emit_replay(module: Module, quick: bool) -> None:
     """``void replay(context, agent)``: process the rows of the warp that has run (`Word.EVENT_REPLAY`, `AgentWord`).
 
-    It leaves them to Python where Python handles one (`StateWord.REPLAYED`), or at once if the table of objects is not complete, or if
-    ``quick`` functions have processed enough rows.
+    It leaves them to Python where Python handles one (`StateWord.REPLAYED`), or at once if it has left them before, if the table of
+    objects is not complete, or if ``quick`` functions have processed enough rows.
     """
     c = Function(module, "replay", "void", "ptr context, ptr agent")
     context, agent = c.parameters
     state, count = agent.pointer(AgentWord.STATE), context.word(Word.EVENT_COUNT)
-    with c.when(state.word(StateWord.READY).eq(0)):
+    with c.when(state.word(StateWord.READY).eq(0) | state.word(StateWord.REPLAYED).ne(0)):
         c.ret()
     if quick:
         left = state.pointer(StateWord.QUICK_ROWS)
@@ -113,13 +117,13 @@ def emit_replay(module: Module, quick: bool) -> None:
         left.store(rest)
         with c.when(rest.lt(0)):
             c.ret()
-    running = [state.word(word) for word in _HEADER]
-    for word in _HEADER:
+    running = [state.word(word) for word in HEADER]
+    for word in HEADER:
         state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
     for at, value in enumerate((context.word(Word.EVENTS), c.const("i64", 0), count)):
         state.set_word(StateWord.DRAINED + at, value)
     stopped = c.call("drain", "i64", state)
-    for word, value in zip(_HEADER, running, strict=True):
+    for word, value in zip(HEADER, running, strict=True):
         state.set_word(word, value)
     with c.when(stopped.eq(count) & state.word(StateWord.SUSPECT_COUNT).eq(0)) as otherwise:
         context.set_word(Word.EVENT_COUNT, 0)
@@ -129,37 +133,22 @@ def emit_replay(module: Module, quick: bool) -> None:
     c.ret()
 
 
-def _own(state: Value) -> Value:
-    """Where the rows of the running agent hold its own clock."""
-    return state.pointer(StateWord.ROWS).at((state.word(StateWord.SLOT) & _SLOT) << 2)
-
-
 def _proxy_fence(c: Function, state: Value, how: Value) -> None:
     """The same as `Clocks.proxy_fence`."""
     rows, width = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH)
     known = rows.at(width * (4 * Row.EXECUTION))
     for row, bit in PROXY_FENCES.items():
         with c.when((how & bit).ne(0)), c.loop(width >> 4) as i:
-            old = known.at(i << 6).load(_CLOCKS)
+            old = known.at(i << 6).load(CLOCKS)
             place = rows.at(width * (4 * row) + (i << 6))
-            place.store(old.intrinsic("umax", place.load(_CLOCKS)))
-    _tick(state)
-
-
-def _tick(state: Value) -> Value:
-    """The same as `Clocks.tick`; the new clock."""
-    own = _own(state)
-    clock = own.load("i32") + 1
-    for component in Component:
-        own.store(clock, component)
-    own.at(state.word(StateWord.WIDTH) * (4 * Row.TENSOR)).store(clock, Component.EARLY)
-    return clock.to("i64")
+            place.store(old.intrinsic("umax", place.load(CLOCKS)))
+    emit_tick(state)
 
 
 def _transfer(module: Module) -> None:
     """``i64 transfer(state, row, op, info)``: record a tcgen05.ld or tcgen05.st, as `TensorMemoryAccesses.record` does.
 
-    The result is _PYTHON if nothing has been recorded, _SUSPECT if something is to be judged before what follows.
+    The result is PYTHON if nothing has been recorded, _SUSPECT if something is to be judged before what follows.
     """
     c = Function(module, "transfer", "i64", "ptr state, ptr row, i64 op, ptr info", internal=True)
     state, row, op, info = c.parameters
@@ -172,7 +161,7 @@ def _transfer(module: Module) -> None:
     # A store may have read the registers of loads.
     possible = (loads + older).ult(write.select(c.const("i64", 1), TransferWord.MOST))
     with c.when(slot.eq(0) | ~possible | state.word(StateWord.SUSPECT_COUNT).ne(0)):
-        c.ret(_PYTHON)
+        c.ret(PYTHON)
     clock = own.load("i64", 1) + 1
     own.store(clock, 1)
     with c.when(~write):
@@ -192,14 +181,14 @@ def _transfer(module: Module) -> None:
     with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0)):
         c.ret(_SUSPECT)
     with c.when(write):
-        number = slot & _SLOT
+        number = slot & SLOT
         issued = state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * Row.TENSOR + number + Component.EARLY) << 2)
         issued.store(clock.to("i32"))
-    c.ret(_DONE)
+    c.ret(DONE)
 
 
 def _wait(module: Module) -> None:
-    """``i64 wait(state, row, how)``: a tcgen05.wait, as `wait_for_transfers` does; _PYTHON if nothing has been done."""
+    """``i64 wait(state, row, how)``: a tcgen05.wait, as `wait_for_transfers` does; PYTHON if nothing has been done."""
     c = Function(module, "wait", "i64", "ptr state, ptr row, i64 how", internal=True)
     state, row, how = c.parameters
     transfers = state.pointer(StateWord.AGENT).pointer(AgentWord.TRANSFERS)
@@ -208,67 +197,27 @@ def _wait(module: Module) -> None:
     write = (how & TENSOR_WAITS[True]).ne(0)
     parted, suspects = state.word(StateWord.PARTED), state.word(StateWord.SUSPECT_COUNT)
     with c.when((missing | parted | suspects | write.select(0, transfers.word(TransferWord.HELD))).ne(0)):
-        c.ret(_PYTHON)
+        c.ret(PYTHON)
     own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
     slot, clock = own.load("i64"), own.load("i64", 1).to("i32")
     with c.when(slot.ne(0)):
         for component in Component:
-            _advance(state, slot, component, clock)
+            emit_advance(state, slot, component, clock)
     with c.when(~write):
         transfers.set_word(TransferWord.LOADS, 0)
-    c.ret(_DONE)
-
-
-def _advance(state: Value, slot: Value, component: Component, clock: Value) -> None:
-    """The same as `Clocks.advance`."""
-    for line in (Row.EXECUTION, Row.TENSOR):
-        place = state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * line + (slot & _SLOT) + component) << 2)
-        place.store(clock.intrinsic("umax", place.load("i32")))
+    c.ret(DONE)
 
 
 def _copy_wait(module: Module) -> None:
-    """``i64 copy_wait(state, info)``: a cp.async.wait_group, as its handler does; _PYTHON if nothing has been done."""
+    """``i64 copy_wait(state, info)``: a cp.async.wait_group, as its handler does; PYTHON if nothing has been done."""
     c = Function(module, "copy_wait", "i64", "ptr state, ptr info", internal=True)
     state, info = c.parameters
     pending, agent = info.word(OpWord.DETAIL), state.pointer(StateWord.AGENT)
     with c.when(pending.uge(agent.word(AgentWord.COPY_GROUPS)) | state.word(StateWord.SUSPECT_COUNT).ne(0)):
-        c.ret(_PYTHON)
+        c.ret(PYTHON)
     clock = agent.word(AgentWord.COPY_CLOCK) - 1 - pending
-    _advance(state, agent.word(AgentWord.COPY_SLOT), Component.DONE, clock.to("i32"))
-    c.ret(_DONE)
-
-
-def _mbarrier_wait(module: Module) -> None:
-    """``i64 mbarrier_wait(state, row)``: the end of a wait for a phase of an mbarrier object, as `Barriers.acquired` does; or _PYTHON."""
-    c = Function(module, "mbarrier_wait", "i64", "ptr state, ptr row", internal=True)
-    state, row = c.parameters
-    table, suspects = state.pointer(StateWord.AGENT).pointer(AgentWord.MBARRIERS), state.word(StateWord.SUSPECT_COUNT)
-    with c.when(table.eq(0) | suspects.ne(0)):
-        c.ret(_PYTHON)
-    about = table.load("ptr", row.word(1) >> 3)
-    with c.when(about.eq(0)):
-        c.ret(_PYTHON)
-    done, width = about.pointer(MbarrierWord.DONE), state.word(StateWord.WIDTH)
-    number = state.word(StateWord.SLOT) & _SLOT
-    words = about.at(number * (8 * WaitWord.END // len(Component)))  # the slots before are those of the grid before and the other warps
-    with c.when(done.eq(0) | about.word(MbarrierWord.WIDTH).ne(width) | words.word(WaitWord.CHECKED).eq(0)):
-        c.ret(_PYTHON)
-    clock, head, lanes = _tick(state), words.word(WaitWord.HEAD), row.word(0)
-    is_new = words.word(WaitWord.CLOCK).eq(0)
-    with c.when(is_new):
-        noted = about.word(MbarrierWord.NOTED) + 1
-        about.set_word(MbarrierWord.NOTED, noted)
-        words.set_word(WaitWord.ORDER, noted)
-    op = ((head ^ lanes) & _OP).eq(0)
-    with c.when(~is_new & op & (head & lanes & ~_OP).eq(0)) as otherwise:
-        words.set_word(WaitWord.HEAD, head | lanes)
-        otherwise()
-        words.set_word(WaitWord.HEAD, lanes)
-        words.set_word(WaitWord.CLOCK, clock)
-    with c.loop((width >> 4) * (Row.TENSOR + 1)) as i:
-        place = state.pointer(StateWord.ROWS).at(i << 6)
-        place.store(place.load(_CLOCKS).intrinsic("umax", done.at(i << 6).load(_CLOCKS)))
-    c.ret(_DONE)
+    emit_advance(state, agent.word(AgentWord.COPY_SLOT), Component.DONE, clock.to("i32"))
+    c.ret(DONE)
 
 
 def _accesses(module: Module) -> None:

@@ -17,13 +17,14 @@ from ptxlab._digests import blake2b
 from ptxlab._records import dataclass
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
+from ptxlab.check.race.shadow.issue_ir import emit_issue
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, AgentWord, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes, sparse_bytes
 from ptxlab.native import address_of
 from ptxlab.native.builder import Module
 
-__all__ = ["MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
+__all__ = ["ACCUMULATOR", "MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
 
 MEMORY_GRANULE = 5, 0
 """log2 of the bytes of a granule, and of the bytes for each bit of its mask: 32 bytes, one bit for each byte."""
@@ -35,9 +36,11 @@ _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
 
 
-_EXPORTS = "drain", "ranges", "replay"
+_EXPORTS = "drain", "ranges", "replay", "issue"
 _DRAINED, _DRAINED_AT = Struct("3Q"), 8 * StateWord.DRAINED
 _ACCESSED, _ACCESSED_AT = Struct("6Q"), 8 * StateWord.ACCESSED
+ACCUMULATOR, _ACCUMULATOR_AT = Struct("3Q"), 8 * StateWord.ACCUMULATOR
+"""The words that say which accumulator was written last."""
 _READY = int(StateWord.READY)
 _QUICK_ROWS = 1 << 18
 """Rows that functions without optimisation record before optimised ones are compiled, which takes about as long."""
@@ -49,7 +52,7 @@ _ROWS_OF_ACCESS = 8
 def _sources() -> str:
     """A digest of the modules that decide the code beside the packages that every key of the cache includes."""
     here = Path(__file__).parent
-    files = sorted(here.glob("*.py")), [here.parent / "clocks" / "waits.py", here.parents[1] / "model.py"]
+    files = sorted(here.glob("*.py")), [here.parent / "clocks" / "mbarrier_clock.py", here.parents[1] / "model.py"]
     return blake2b(b"".join(file.read_bytes() for group in files for file in group)).hexdigest()
 
 
@@ -58,11 +61,11 @@ def _request(opt: int) -> tuple[object, ...]:
 
 
 @cache
-def shadow_functions(opt: int = 2) -> tuple[Any, Any, int]:
-    """``drain`` and ``ranges``, and the address of ``replay``, compiled or from the cache."""
+def shadow_functions(opt: int = 2) -> tuple[Any, Any, int, int]:
+    """``drain`` and ``ranges``, and the addresses of ``replay`` and ``issue``, compiled or from the cache."""
     library = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt)
     drain, ranges = library.function("drain", ctypes.c_int64, ctypes.c_void_p), library.function("ranges", None, ctypes.c_void_p)
-    return drain, ranges, library.address("replay")
+    return drain, ranges, library.address("replay"), library.address("issue")
 
 
 def _ir(opt: int) -> str:
@@ -71,6 +74,7 @@ def _ir(opt: int) -> str:
     emit_spans(module)
     emit_drain(module)
     emit_replay(module, quick=not opt)
+    emit_issue(module)
     return module.text()
 
 
@@ -79,7 +83,7 @@ class _Functions:
 
     def __init__(self) -> None:
         is_kept = native.OBJECTS.read(native.object_key(*_request(2))) is not None
-        self.drain, self.ranges, self.replay = shadow_functions(2 if is_kept else 0)
+        self.drain, self.ranges, self.replay, self.issue = shadow_functions(2 if is_kept else 0)
         self.are_quick = not is_kept
         left = np.array([_QUICK_ROWS], np.int64)
         self._left, self.left_address = left.data, address_of(left)
@@ -101,7 +105,7 @@ class _Functions:
 
     def optimise(self) -> None:
         """Use the optimised functions from now on: much has been recorded."""
-        self.drain, self.ranges, self.replay = shadow_functions()
+        self.drain, self.ranges, self.replay, self.issue = shadow_functions()
         self.are_quick = False
         self.quick_rows = -1  # quick functions that compiled code still has leave the rows
 
@@ -139,6 +143,7 @@ class Shadow:
     ----------
     state : the words that the compiled functions share (`StateWord`)
     header : those that say which agent runs (`AGENT_HEADER`), as bytes
+    accumulator : those that say which accumulator was written last (`StateWord.ACCUMULATOR`), as bytes
     """
 
     def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
@@ -154,6 +159,7 @@ class Shadow:
         self._address = address_of(self.state)
         self._bytes = self.state.data.cast("B")
         self.header = self._bytes[8 * StateWord.ROWS : 8 * StateWord.ROWS + AGENT_HEADER.size]
+        self.accumulator = self._bytes[_ACCUMULATOR_AT : _ACCUMULATOR_AT + ACCUMULATOR.size]
         self.words[StateWord.OPS] = address_of(ops)
         self.words[StateWord.RULES] = address_of(rules)
         self.words[StateWord.SUSPECTS] = address_of(self._suspects)
@@ -164,6 +170,14 @@ class Shadow:
     def replay(self) -> int:
         """The address of the function that processes a warp's rows when it stops; 0 if there is none."""
         return self._functions.replay
+
+    @property
+    def issue(self) -> int:
+        """The address of the function that records an operation on tensor memory when compiled code issues it again; 0 if there is none.
+
+        Functions without optimisation are not given: they would stay in use.
+        """
+        return 0 if self._functions.are_quick else self._functions.issue
 
     def serve(self, agent: memoryview) -> None:
         """Let compiled code process the rows of a warp; ``agent`` are its words (`AgentWord`)."""

@@ -19,6 +19,8 @@ from ptxlab.native.builder import Function, Module, Value, Variable
 __all__ = [
     "ACCESSES_TOO",
     "AGENT_HEADER",
+    "ANNOUNCES",
+    "ARRIVES_ONCE",
     "BEFORE",
     "CLUSTER_SHIFT",
     "COMMIT",
@@ -29,6 +31,8 @@ __all__ = [
     "FORMAL",
     "HANDLED",
     "HOW_SHIFT",
+    "LANES_ARRIVE",
+    "MBARRIER_ARRIVAL",
     "MBARRIER_WAIT",
     "MEMOS",
     "NEAR",
@@ -38,12 +42,14 @@ __all__ = [
     "READS_TOO",
     "RECENT_CELLS",
     "SUSPECT_WORDS",
+    "TENSOR_COMMIT",
     "TENSOR_WAITS",
     "TRANSFER",
     "UNWRITTEN",
     "AgentWord",
     "MemoWord",
     "OpWord",
+    "PipeWord",
     "StateWord",
     "emit_shadow",
     "emit_suspect",
@@ -78,7 +84,11 @@ COMMIT = 0x800000
 COPY_WAIT = 0x1000000
 """cp.async.wait_group. Python handles it if accesses before are suspect, or if the groups do not have consecutive numbers."""
 MBARRIER_WAIT = 0x2000000
-"""A wait for a phase of an mbarrier object. Python handles the first one of each warp (`WaitWord`)."""
+"""A wait for a phase of an mbarrier object. Python handles those of warps whose use must first be compared with the initialisation."""
+MBARRIER_ARRIVAL, TENSOR_COMMIT = 0x4000000, 0x8000000
+"""Arrivals on an mbarrier object, or announcements of bytes, and tcgen05.commit. Python handles the first ones of each warp."""
+ARRIVES_ONCE, LANES_ARRIVE, ANNOUNCES = range(3)
+"""What a warp does with an mbarrier object (`OpWord.DETAIL`)."""
 OP_WORDS = 3
 MEMOS = 16
 RECENT_CELLS = 4
@@ -91,11 +101,11 @@ class OpWord(IntEnum):
     HOW = 0
     """kind << 1 | write, `READS_TOO`; bit 8: `COPY_ACCESS`; bit 16: `HANDLED`; bit 17: `ACCESSES_TOO`; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
-    `COMMIT`; bits 24, 25: `COPY_WAIT` and `MBARRIER_WAIT`"""
+    `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`"""
     SIZE = 1
     DETAIL = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of
-    cp.async.wait_group, the number of groups that it leaves pending"""
+    cp.async.wait_group, the number of groups that it leaves pending; of an arrival, `ARRIVES_ONCE`, `LANES_ARRIVE` or `ANNOUNCES`"""
 
 
 class StateWord(IntEnum):
@@ -135,7 +145,12 @@ class StateWord(IntEnum):
     ACCESSED = 24
     """of the ranges that one access consists of: the addresses of starts and sizes, the distance from one size to the next, or 0 where all
     have one size, and their number; then the two words of the entry"""
-    MEMO = 32
+    ACCUMULATOR = 32
+    """of the accumulator that was written last with nothing in between: the address of the starts of the access, the first word of its
+    entry, and its kind; 0 if there is none"""
+    ISSUED = 35
+    """1 if the accesses of the operation that is issued next are recorded, and only to be judged"""
+    MEMO = 40
     """cells before and after an access: `MEMOS` times `MemoWord`"""
     RECENT = MEMO + MEMOS * 24
     """the last access to each of neighbouring cells, by the lowest bits of its number, all by the agent and to the object of the first
@@ -159,7 +174,7 @@ class AgentWord(IntEnum):
     TRANSFERS = HEADER + AGENT_HEADER.size // 8
     """the address of its transfers (`TransferWord`)"""
     MBARRIERS = 8
-    """the address of its table of mbarrier objects (`Clocks.follow_waits`), or 0"""
+    """the address of its table of mbarrier objects (`Clocks.share_mbarrier`), or 0"""
     COPY_SLOT = 9
     """the name of the slot of its cp.async"""
     COPY_CLOCK = 10
@@ -168,7 +183,20 @@ class AgentWord(IntEnum):
     """how many of the newest groups of cp.async have consecutive numbers, the last of which is `COPY_CLOCK` - 1"""
     COPIED = 12
     """the number of the newest copy, in a group or not yet"""
+    PIPES = 13
+    """the address of what numbers the operations of each lane on tensor memory (`PipeWord`), or 0"""
+    CLUSTER_MBARRIERS = 14
+    """the address of the addresses of the tables of all CTAs of the cluster, by rank; 0 if Python handles the arrivals of the warp"""
     END = 16
+
+
+class PipeWord(IntEnum):
+    """The words of the slot of a lane's operations on tensor memory."""
+
+    NAME = 0
+    """the name of the slot, 0 if there is none yet"""
+    CLOCK = 1
+    END = 2
 
 
 class MemoWord(IntEnum):

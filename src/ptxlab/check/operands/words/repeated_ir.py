@@ -1,0 +1,167 @@
+"""The compiled functions that compare what an execution takes with images that are known up to their bases, and the words they share."""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from ptxlab import native
+from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
+from ptxlab.check.operands.words.images import WORD, form_of
+from ptxlab.engine.context import Word
+
+__all__ = ["KNOWN", "OTHER", "STEP", "ImagesWord", "RepetitionWord", "functions_for"]
+
+
+class ImagesWord(IntEnum):
+    """The words of the table of an instruction's images: addresses of arrays, the number of operands, and the step that is known.
+
+    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand. ``NUMBER`` is that of the instruction
+    and ``FROM`` that of the one before it, ``FIRST_STEP`` and ``LAST_STEP`` by how much the bases move from there. ``AGREES`` is the same
+    number as ``FROM`` if compiled code may compare the two alone.
+    """
+
+    PLACES = 0
+    MORE = 1
+    ENDS = 2
+    FORMS = 3
+    OPERANDS = 4
+    FIRST = 5
+    LAST = 6
+    NUMBER = 7
+    FROM = 8
+    FIRST_STEP = 9
+    LAST_STEP = 10
+    AGREES = 11
+    END = 12
+
+
+class RepetitionWord(IntEnum):
+    """The words with which compiled code repeats an instruction.
+
+    They are the address of the table of its images; where the words of the accumulator are in those of the CTA, in bytes; the columns of D;
+    1 if it adds to D; the address of a word that is not 0 if executions take what others have taken; and of an A in tensor memory 1 more
+    than the first column, and the number of columns.
+    """
+
+    IMAGES = 0
+    ACCUMULATOR = 1
+    COLUMNS = 2
+    ACCUMULATE = 3
+    RUNS = 4
+    A_COLUMN = 5
+    A_COLUMNS = 6
+    END = 7
+
+
+KNOWN, STEP, OTHER = range(3)
+"""How an instruction follows the one before: with the step that is known, with another one; or it takes something else (`Repeated`)."""
+
+
+def _differs(module: native.Module, width: int, dense: bool) -> None:
+    """``i64 differs(addresses, images)``: whether some addresses are not those of images; 0 if all are.
+
+    ``images`` is a table (`ImagesWord`). ``width`` words are compared together. If they are ``dense``, they come from neighbouring words,
+    and the table says only from where the first one comes.
+    """
+    code = native.Function(module, "differs", "i64", "ptr addresses, ptr images")
+    addresses, images = code.parameters
+    places, more, ends, forms = map(images.pointer, range(ImagesWord.OPERANDS))
+    group = native.vector("i64", width) if width > 1 else "i64"
+    first, found, others = code.variable("i64", 0), code.variable("i64", 0), code.variable(group, 0)
+    within = code.constants("i64", range(0, width * WORD, WORD)).load(group) if dense else 0
+    with code.loop(images.word(ImagesWord.OPERANDS), entered=True) as operand:
+        end, base = ends.load("i64", operand), addresses.load("i64", places.load("i64", first.get()))
+        found.set(found.get() | (form_of(base) ^ forms.load("i64", operand)))
+        bases = (base.splat(width) if width > 1 else base) + within
+        with code.loop(end, start=first.get(), entered=True) as i:
+            away = more.load("i64", i).splat(width) if dense else more.load(group, i * width)
+            others.set(others.get() | ((addresses.load(group, places.load("i64", i)) - bases) ^ away))
+        first.set(end)
+    code.ret(found.get() | (others.get().reduce("or") if width > 1 else others.get()))
+
+
+def _bases(addresses: native.Value, images: native.Value) -> list[native.Value]:
+    """The bases of the first and of the last operand."""
+    return [addresses.load("i64", images.word(word)) for word in (ImagesWord.FIRST, ImagesWord.LAST)]
+
+
+def _steps(addresses: native.Value, images: native.Value, last: native.Value) -> native.Value:
+    """Whether an instruction follows the last one with the step that is known."""
+    first, end = _bases(addresses, images)
+    known = images.word(ImagesWord.FROM).eq(last.word(TakenWord.NUMBER))
+    known = known & images.word(ImagesWord.FIRST_STEP).eq(first - last.word(TakenWord.FIRST))
+    return known & images.word(ImagesWord.LAST_STEP).eq(end - last.word(TakenWord.LAST))
+
+
+def _enter(addresses: native.Value, images: native.Value, last: native.Value) -> None:
+    """Let what an instruction takes become the last one."""
+    before = [last.word(word) for word in range(TakenWord.BEFORE)]
+    last.set_words({TakenWord.BEFORE + word: value for word, value in enumerate(before)})
+    last.set_words(dict(enumerate((images.word(ImagesWord.NUMBER), *_bases(addresses, images)))))
+
+
+def _follows(module: native.Module) -> None:
+    """``i64 follows(addresses, images, last)``: `KNOWN`, `STEP` or `OTHER`; unless it is `OTHER`, what is taken becomes the last one."""
+    code = native.Function(module, "follows", "i64", "ptr addresses, ptr images, ptr last")
+    addresses, images, last = code.parameters
+    with code.when(code.call("differs", "i64", addresses, images).ne(0)):
+        code.ret(OTHER)
+    known = _steps(addresses, images, last)
+    _enter(addresses, images, last)
+    code.ret(known.select(code.const("i64", KNOWN), code.const("i64", STEP)))
+
+
+def _ask(module: native.Module) -> None:
+    """``i64 ask(context, words, lane)``: 0 if an execution follows the one before with the step that is known (`RepetitionWord`)."""
+    code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
+    context, words, _ = code.parameters
+    cta, images = context.pointer(Word.OPERANDS_TAKEN), words.pointer(RepetitionWord.IMAGES)
+    with code.when(cta.eq(0) | images.word(ImagesWord.OPERANDS).eq(0)):
+        code.ret(1)
+    last, addresses = cta.at(words.word(RepetitionWord.ACCUMULATOR)), context.pointer(Word.COPIED)
+    unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
+    with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0)):
+        code.ret(1)
+    with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
+        known = _steps(addresses, images, last) & images.word(ImagesWord.AGREES).eq(last.word(TakenWord.NUMBER))
+        with code.when(~known | words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
+            code.ret(1)
+        column, before = words.word(RepetitionWord.A_COLUMN), last.word(TakenWord.COLUMN)
+        moved = column - before
+        distance = moved.lt(0).select(before - column, moved)
+        overlaps = moved.ne(0) & distance.ult(words.word(RepetitionWord.A_COLUMNS))
+        with code.when(column.ne(0) & before.ne(0) & overlaps):
+            code.ret(1)
+    code.ret(code.call("differs", "i64", addresses, images))
+
+
+def _note(module: native.Module) -> None:
+    """``i64 note(context, words, lane)``: what such an execution takes becomes the last one."""
+    code = native.Function(module, "note", "i64", "ptr context, ptr words, i64 lane")
+    context, words, _ = code.parameters
+    last = context.pointer(Word.OPERANDS_TAKEN).at(words.word(RepetitionWord.ACCUMULATOR))
+    _enter(context.pointer(Word.COPIED), words.pointer(RepetitionWord.IMAGES), last)
+    column = words.word(RepetitionWord.A_COLUMN)
+    with code.when(column.ne(0)):
+        last.set_word(TakenWord.COLUMN, column)
+    code.ret(0)
+
+
+def _ir(width: int, dense: bool) -> str:
+    module = native.Module()
+    _differs(module, width, dense)
+    _follows(module)
+    _ask(module)
+    _note(module)
+    return module.text()
+
+
+@cache
+def functions_for(width: int, dense: bool) -> tuple[Any, Any, int, int]:
+    """``differs`` and ``follows``, compiled or from the cache, and the addresses of ``ask`` and ``note``."""
+    library = native.compile_ir(_ir(width, dense), ["differs", "follows", "ask", "note"], opt=1, light=True)
+    differs, follows = (library.function(name, ctypes.c_int64, *[ctypes.c_void_p] * n) for name, n in (("differs", 2), ("follows", 3)))
+    return differs, follows, library.address("ask"), library.address("note")

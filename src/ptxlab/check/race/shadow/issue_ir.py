@@ -1,0 +1,97 @@
+"""The compiled function that records an operation on tensor memory when compiled code issues it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON
+from ptxlab.check.race.shadow.shadow_ir import AgentWord, PipeWord, StateWord
+from ptxlab.check.race.shadow.transfers import TransferWord
+from ptxlab.engine.context import Word
+from ptxlab.native.builder import Function, Module
+
+__all__ = ["HEADER", "emit_issue", "words_of_issue"]
+
+HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
+"""The words that say which agent runs."""
+
+
+class _IssueWord(IntEnum):
+    """The words of an operation, and after them those of each access (`_AccessWord`)."""
+
+    COUNT = 0
+    KIND = 1
+    END = 2
+
+
+class _AccessWord(IntEnum):
+    """The words of an access: `MemoryAccess.where`, the second word of an entry, and whether it writes to tensor memory."""
+
+    WHERE = 0
+    WHAT = 4
+    ACCUMULATES = 5
+    END = 6
+
+
+def words_of_issue(kind: int, accesses: Sequence[tuple[tuple[int, ...], int, bool]]) -> NDArray[np.int64]:
+    """The words of an operation; of each access `MemoryAccess.where`, the second word of an entry, and if it writes to tensor memory."""
+    rows = [word for where, what, accumulates in accesses for word in (*where, what, int(accumulates))]
+    return np.array([len(accesses), kind, *rows], np.uint64).view(np.int64)
+
+
+def emit_issue(module: Module) -> None:
+    """``i64 issue(context, words, lane)``: record an operation of a lane (`_IssueWord`), as `Operations` does.
+
+    Rows that the warp has recorded before are processed first. The result is PYTHON if nothing has been recorded, or if something is
+    to be judged: that is noted (`StateWord.ISSUED`).
+    """
+    c = Function(module, "issue", "i64", "ptr context, ptr words, i64 lane")
+    context, words, lane = c.parameters
+    agent = context.pointer(Word.EVENT_REPLAY)
+    with c.when(agent.eq(0)):
+        c.ret(PYTHON)
+    state, transfers, pipes = map(agent.pointer, (AgentWord.STATE, AgentWord.TRANSFERS, AgentWord.PIPES))
+    with c.when(pipes.eq(0)):
+        c.ret(PYTHON)
+    pipe = pipes.at(lane * (8 * PipeWord.END))
+    with c.when(pipe.word(PipeWord.NAME).eq(0)):
+        c.ret(PYTHON)
+    with c.when(context.word(Word.EVENT_COUNT).ne(0)):
+        c.call("replay", "void", context, agent)
+    left = context.word(Word.EVENT_COUNT) | state.word(StateWord.SUSPECT_COUNT)
+    with c.when(left.ne(0) | state.word(StateWord.READY).eq(0)):
+        c.ret(PYTHON)
+    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
+        c.ret(PYTHON)
+    count, kind = words.word(_IssueWord.COUNT), words.word(_IssueWord.KIND)
+    running = [state.word(word) for word in HEADER]
+    for word in HEADER:
+        state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
+    who = (pipe.word(PipeWord.NAME) << 32) | pipe.word(PipeWord.CLOCK)
+    with c.when(state.word(StateWord.TRANSFERRED).ne(0)):
+        state.set_words({StateWord.TRANSFERRED: 0, StateWord.ACCUMULATOR: 0})
+    with c.loop(count) as i:
+        access = words.at(i * (8 * _AccessWord.END) + 8 * _IssueWord.END)
+        accumulator = access.word(_AccessWord.ACCUMULATES).ne(0)
+        again = {StateWord.ACCUMULATOR: access.word(_AccessWord.WHERE), StateWord.ACCUMULATOR + 1: who, StateWord.ACCUMULATOR + 2: kind}
+        other = c.const("i64", 0)
+        for word, value in again.items():
+            other = other | (state.word(word) ^ value)
+        with c.when(~accumulator | other.ne(0)):
+            with c.when(accumulator):
+                state.set_words(again)
+            for at in range(_AccessWord.WHAT):
+                state.set_word(StateWord.ACCESSED + at, access.word(_AccessWord.WHERE + at))
+            state.set_word(StateWord.ACCESSED + _AccessWord.WHAT, who)
+            state.set_word(StateWord.ACCESSED + _AccessWord.WHAT + 1, access.word(_AccessWord.WHAT))
+            c.call("ranges", "void", state)
+    for word, value in zip(HEADER, running, strict=True):
+        state.set_word(word, value)
+    with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0)):
+        state.set_word(StateWord.ISSUED, 1)
+        c.ret(PYTHON)
+    c.ret(DONE)

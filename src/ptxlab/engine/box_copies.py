@@ -1,0 +1,204 @@
+"""Support functions that copy boxes of tensor maps where that is certain to be legal and continues nobody who waits.
+
+The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
+address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
+called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from ptxlab._records import dataclass
+from ptxlab.engine.arrivals import ObjectRow, emit_progress, find_object, shared_of, unless, window_place
+from ptxlab.engine.context import MAP_ADDRESS, Word
+from ptxlab.engine.mbarrier_rows import Cell
+from ptxlab.engine.repetitions import FUNCTION, WORDS_GIVEN
+from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
+from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["STORE", "emit_box_load", "emit_box_store", "load_name"]
+
+_MAP_BYTES = 8 * BoxWord.UNIT
+_READABLE, _WRITABLE = 1, 3
+STORE = "boxstore"
+"""The name of the function that `emit_box_store` writes."""
+
+
+def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
+    """The name of a function that `emit_box_load` writes."""
+    return f"boxload_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
+
+
+def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
+    """``i64 boxload_*(context, known, address, barrier, ctas, coordinates)``: copy a box to shared memory, and complete its bytes.
+
+    ``known`` is an execution of `ptxlab.engine.repetitions`, ``coordinates`` are int64. ``anywhere``: the box may belong to another CTA of
+    the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler
+    must be called.
+    """
+    _find_allocation(module)
+    emit_mark_range(module)
+    name = load_name(anywhere, pair, multicast)
+    c, (context, known, address, barrier, ctas, coordinates) = module.define(
+        f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr coordinates)"
+    )
+    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN))
+    map_row = box.same_map()
+    box.outside(coordinates)
+    rank, offset = window_place(address)
+    if not anywhere:
+        unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    box.place(offset)
+    target = box.inside(rank, offset)
+    home, at = window_place(barrier)
+    count = c.const("i64", -1) * box.words.word(BoxWord.TRANSACTION)
+    if not multicast:
+        unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
+        row = find_object(c, context, home, at, count)
+        _unless_awaited(c, row, row.transactions.ne(0))
+        box.move(target)
+        row.perform(c.const("i64", 0))
+        emit_progress(context, 2)
+    else:
+        cluster = context.pointer(Word.CLUSTER)
+        unless(c, ctas.ne(0) & (ctas >> context.word(Word.CLUSTER_SIZE)).eq(0))
+        unless(c, shared_of(c, context, home)[1].ne(0))
+
+        def signalled(receiver: Value) -> Value:
+            return (receiver & ~1) | (home & 1) if pair else receiver
+
+        with c.each_bit(ctas) as each:
+            box.inside(each, offset)
+            # The two CTAs of a pair may signal one object, at which each must be legal after the other.
+            row = find_object(c, context, signalled(each), at, count * (1 + pair))
+            _unless_awaited(c, row, row.transactions.gt(0) if pair else row.transactions.ne(0))
+        with c.each_bit(ctas) as each:
+            box.move(cluster.at(each << 4).pointer(0).at(offset))
+            home_row = cluster.at(signalled(each) << 4)
+            ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(c.const("i64", 0))
+        emit_progress(context, ctas.intrinsic("ctpop") + 1)
+    box.mark(map_row)
+    c.ret(0)
+
+
+def _unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
+    """Return -1 if the phase completes and somebody may wait for it; ``left``: transaction bytes are left."""
+    unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
+
+
+def emit_box_store(module: Module) -> None:
+    """``i64 boxstore(context, known, address, coordinates)``: the same for a copy from shared memory of the CTA."""
+    _find_allocation(module)
+    emit_mark_range(module)
+    c, (context, known, address, coordinates) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr coordinates)")
+    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
+    map_row = box.same_map()
+    box.outside(coordinates)
+    rank, offset = window_place(address)
+    unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    box.place(offset)
+    box.move(box.inside(rank, offset))
+    emit_progress(context, 1)
+    box.mark(map_row)
+    c.ret(0)
+
+
+def _find_allocation(module: Module) -> None:
+    """``ptr find_allocation(context, address, size, permission)``: the row of the allocation with all these bytes, or null."""
+    c, (context, address, size, permission) = module.define(
+        "ptr find_allocation(ptr context, i64 address, i64 size, i64 permission)", internal=True
+    )
+    rows = context.pointer(Word.ALLOCATIONS)
+    after = rows_up_to(rows, 32, context.word(Word.ALLOCATION_COUNT), address)
+    with c.when(after.ne(0)):
+        row = rows.at((after - 1) << 5)
+        inside, total = address - row.word(0), row.word(1)
+        fits = inside.ult(total) & size.ule(total - inside)
+        with c.when(fits & (row.word(3) & permission).eq(permission)):
+            c.ret(row)
+    c.ret(0)
+
+
+@dataclass(slots=True, eq=False)
+class _Box:
+    """One copy while its function is written: its words, and the address of its tensor map."""
+
+    code: Function
+    context: Value
+    words: Value
+    map_address: Value
+    store: bool = False
+    order: Value = field(init=False)
+    row: Value = field(init=False)
+    first: Value = field(init=False)
+
+    def same_map(self) -> Value:
+        """Return from the function unless this is the tensor map; the row of its allocation, null if it is a parameter."""
+        c, context, address = self.code, self.context, self.map_address
+        row, host = c.variable("ptr", c.const("ptr", 0)), c.variable("ptr")
+        with c.when((address >> 32).eq(PARAM_WINDOW >> 32)) as otherwise:
+            inside = (address & 0xFFFFFFFF) - PARAM_BASE
+            unless(c, (inside + _MAP_BYTES).ule(context.word(Word.PARAM_SIZE)))
+            host.set(context.pointer(Word.PARAM).at(inside))
+            otherwise()
+            found = self._allocation(address, c.const("i64", _MAP_BYTES), _READABLE)
+            row.set(found)
+            host.set(found.pointer(2).at(address - found.word(0)))
+        map_type = f"<{_MAP_BYTES // 8} x i64>"
+        differs = host.get().load(map_type, align=1) ^ self.words.load(map_type)
+        unless(c, differs.reduce("or").eq(0))
+        return row.get()
+
+    def _allocation(self, address: Value, size: Value, permission: int) -> Value:
+        row = self.code.call("find_allocation", "ptr", self.context, address, size, self.code.const("i64", permission))
+        unless(self.code, row.ne(0))
+        return row
+
+    def outside(self, coordinates: Value) -> None:
+        """Find the box in global memory; return from the function unless it is wholly inside the tensor."""
+        c, words = self.code, self.words
+        bits = c.variable("i64", 0)
+        with c.loop(words.word(BoxWord.RANK), entered=True) as i:
+            value = coordinates.load("i64", i)
+            unless(c, value.ult(words.load("i64", i + BoxWord.LIMIT)))
+            bits.set(bits.get() + value * words.load("i64", i + BoxWord.PITCH))
+        unless(c, (coordinates.word(0) & (words.word(BoxWord.UNIT) - 1)).eq(0))
+        address = words.word(BoxWord.ADDRESS) + (bits.get() >> 3)
+        self.row = self._allocation(address, words.word(BoxWord.EXTENT), _WRITABLE if self.store else _READABLE)
+        self.first = address - self.row.word(0)
+
+    def place(self, offset: Value) -> None:
+        """Find the order of the chunks at an offset in shared memory; return from the function if it is not known."""
+        unless(self.code, (offset & (BOX_ALIGNMENT - 1)).eq(0))
+        period = (offset & (BOX_PERIOD - 1)).operation("udiv", BOX_ALIGNMENT)
+        self.order = self.words.load("ptr", period + BoxWord.INSIDE)
+        unless(self.code, self.order.ne(0))
+
+    def inside(self, rank: Value, offset: Value) -> Value:
+        """The host address of the box in the shared memory of a CTA; returns from the function unless it has room there."""
+        shared, size = shared_of(self.code, self.context, rank)
+        unless(self.code, (offset + self.words.word(BoxWord.FOOTPRINT)).ule(size))
+        return shared.at(offset)
+
+    def move(self, shared: Value) -> None:
+        """Copy the bytes from or to an address in shared memory."""
+        words = self.words
+        sides = ((self.row.pointer(2).at(self.first), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
+        source, target = reversed(sides) if self.store else sides
+        self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
+
+    def mark(self, map_row: Value) -> None:
+        """Mark what has been read or written, where allocations have access maps."""
+        c, words, write = self.code, self.words, self.code.const("i32", self.store)
+        size, outside, chunk = words.word(BoxWord.ROW_BYTES), words.pointer(BoxWord.OUTSIDE), words.word(BoxWord.CHUNK)
+        with c.when((self.row.word(3) & MAP_ADDRESS).ne(0)):
+            chunks = size.operation("udiv", chunk)
+            with c.loop(words.word(BoxWord.ROWS)) as i:
+                start = self.first + outside.load("i64", i * chunks) * chunk
+                c.call("mark_range", "void", self.row.word(3), self.row.word(1), start, size, write)
+        with c.when(map_row.ne(0)), c.when((map_row.word(3) & MAP_ADDRESS).ne(0)):
+            at = self.map_address - map_row.word(0)
+            c.call("mark_range", "void", map_row.word(3), map_row.word(1), at, c.const("i64", _MAP_BYTES), c.const("i32", 0))

@@ -1,0 +1,86 @@
+"""What compiled code is told of a tensor map to copy its boxes (`ptxlab.isa.native_ops.BoxWord`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa.bulk._map_cache import TileMap
+from ptxlab.isa.bulk._prepared_copy import chunks_outside
+from ptxlab.isa.bulk._tiled import Box
+from ptxlab.isa.context import WarpContext
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
+from ptxlab.native import address_of, move_address
+
+__all__ = ["repeat_box"]
+
+_LARGEST = 1 << 62
+
+
+class _BoxWords:
+    """The words of one tensor map, and the arrays that they name."""
+
+    __slots__ = ("_box", "_keep", "words")
+
+    def __init__(self, tile: TileMap, box: Box, limits: list[int], pitches: list[int]) -> None:
+        outside = chunks_outside(box)
+        words: NDArray[np.int64] = np.zeros(BoxWord.END, np.int64)
+        rank = len(limits)
+        words[: BoxWord.UNIT] = np.frombuffer(tile.raw, np.int64)
+        words[BoxWord.LIMIT : BoxWord.LIMIT + rank] = limits
+        words[BoxWord.PITCH : BoxWord.PITCH + rank] = pitches
+        for word, value in (
+            (BoxWord.UNIT, tile.unit),
+            (BoxWord.RANK, rank),
+            (BoxWord.ADDRESS, box.address),
+            (BoxWord.EXTENT, _extent(box)),
+            (BoxWord.ROWS, box.rows),
+            (BoxWord.ROW_BYTES, box.packed),
+            (BoxWord.FOOTPRINT, box.footprint),
+            (BoxWord.TRANSACTION, box.transaction),
+            (BoxWord.CHUNK, box.chunk),
+            (BoxWord.COUNT, len(outside)),
+            (BoxWord.MOVE, move_address(box.chunk)),
+            (BoxWord.OUTSIDE, address_of(outside)),
+        ):
+            words[word] = value
+        self.words, self._box = words, box
+        self._keep: list[NDArray[np.int64]] = [outside]
+
+    def place(self, offset: int) -> None:
+        """Let compiled code copy boxes at such an offset in shared memory."""
+        at = BoxWord.INSIDE + offset % BOX_PERIOD // BOX_ALIGNMENT
+        if not self.words[at]:
+            order = self._box.order(offset)
+            self._keep.append(order)
+            self.words[at] = address_of(order)
+
+
+def _extent(box: Box) -> int:
+    """The bytes from the first one of a box that is inside the tensor to its last one."""
+    lines = zip(box.counts[1:], box.steps[1:], box.pitches, strict=True)
+    return box.packed + sum((count - 1) * step * pitch for count, step, pitch in lines)
+
+
+@lru_cache(maxsize=1024)
+def _words_of(tile: TileMap) -> _BoxWords | None:
+    """The words of a tensor map; None if compiled code does not copy its boxes."""
+    box = tile.box
+    if not tile.raw or not isinstance(box, Box) or box.padded or box.rounds or box.slices or box.packed % box.chunk:
+        return None
+    limits = [size - (count - 1) * step for size, count, step in zip(box.dims, box.counts, box.steps, strict=True)]
+    pitches = [box.bits, *(8 * pitch for pitch in box.pitches)]
+    last = sum(limit * pitch for limit, pitch in zip(limits, pitches, strict=True))
+    if min(limits) <= 0 or last + 8 * (_extent(box) + box.address) >= _LARGEST:
+        return None
+    return _BoxWords(tile, box, limits, pitches)
+
+
+def repeat_box(warp: WarpContext, tile: TileMap, address: int, offset: int) -> None:
+    """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory."""
+    found = _words_of(tile) if warp.repeats and not warp.machine.observed else None
+    if found is not None:
+        found.place(offset)
+        warp.repeat_box(address, address_of(found.words), found)

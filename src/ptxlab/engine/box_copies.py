@@ -13,7 +13,7 @@ from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, find_object, shared_of, unless, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.mbarrier_rows import Cell
-from ptxlab.engine.repetitions import FUNCTION, WORDS_GIVEN
+from ptxlab.engine.repetitions import FUNCTION, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
@@ -33,21 +33,21 @@ def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
 
 
 def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
-    """``i64 boxload_*(context, known, address, barrier, ctas, coordinates)``: copy a box to shared memory, and complete its bytes.
+    """``i64 boxload_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
 
-    ``known`` is an execution of `ptxlab.engine.repetitions`, ``coordinates`` are int64. ``anywhere``: the box may belong to another CTA of
-    the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler
-    must be called.
+    ``known`` is an execution of `ptxlab.engine.repetitions`, which has no calls if it is a multicast; ``copy`` has the lane and the
+    coordinates (`CopyWord`). ``anywhere``: the box may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``:
+    ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler must be called.
     """
     _find_allocation(module)
     emit_mark_range(module)
     name = load_name(anywhere, pair, multicast)
-    c, (context, known, address, barrier, ctas, coordinates) = module.define(
-        f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr coordinates)"
+    c, (context, known, address, barrier, ctas, copy) = module.define(
+        f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
     )
     box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN))
     map_row = box.same_map()
-    box.outside(coordinates)
+    box.outside(copy)
     rank, offset = window_place(address)
     if not anywhere:
         unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
@@ -59,6 +59,17 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
         row = find_object(c, context, home, at, count)
         _unless_awaited(c, row, row.transactions.ne(0))
+        words: dict[int, Value | int] = {
+            CopyWord.HOST: target.convert("ptrtoint", "i64"),
+            CopyWord.SIZE: box.words.word(BoxWord.FOOTPRINT),
+            CopyWord.RANK: rank,
+            CopyWord.OFFSET: offset,
+            CopyWord.BARRIER_RANK: home,
+            CopyWord.BARRIER_OFFSET: at,
+            CopyWord.COMPLETES: (row.pending | row.transactions).eq(0).to("i64"),
+        }
+        copy.set_words(words)
+        emit_calls(c, context, known, copy, -1)
         box.move(target)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
@@ -90,13 +101,13 @@ def _unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
 
 
 def emit_box_store(module: Module) -> None:
-    """``i64 boxstore(context, known, address, coordinates)``: the same for a copy from shared memory of the CTA."""
+    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA."""
     _find_allocation(module)
     emit_mark_range(module)
-    c, (context, known, address, coordinates) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr coordinates)")
+    c, (context, known, address, copy) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr copy)")
     box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
     map_row = box.same_map()
-    box.outside(coordinates)
+    box.outside(copy)
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     box.place(offset)
@@ -157,9 +168,9 @@ class _Box:
         unless(self.code, row.ne(0))
         return row
 
-    def outside(self, coordinates: Value) -> None:
+    def outside(self, copy: Value) -> None:
         """Find the box in global memory; return from the function unless it is wholly inside the tensor."""
-        c, words = self.code, self.words
+        c, words, coordinates = self.code, self.words, copy.at(8 * CopyWord.COORDINATES)
         bits = c.variable("i64", 0)
         with c.loop(words.word(BoxWord.RANK), entered=True) as i:
             value = coordinates.load("i64", i)

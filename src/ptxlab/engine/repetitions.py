@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,11 @@ from ptxlab.isa.effects import Asynchronous, Pipe
 from ptxlab.isa.operands import Addr, Op, SymbolAddress
 from ptxlab.native import address_of
 
+if TYPE_CHECKING:
+    from ptxlab.native.builder import Function, Value
+
 __all__ = [
     "CALLS",
-    "CALL_BYTES",
     "ENTRY_WORDS",
     "FACTOR",
     "FUNCTION",
@@ -40,7 +43,9 @@ __all__ = [
     "STATE_SHIFT",
     "WORDS_GIVEN",
     "Call",
+    "CopyWord",
     "Repetitions",
+    "emit_calls",
     "repeatable",
     "repeated_registers",
 ]
@@ -55,7 +60,7 @@ Of a copy of a box the first one is the address of its `BoxWord`, and the addres
 
 The last one is the address of calls for observers, 0 if there are none. A call is two words (`Call`); behind the last one is a 0.
 """
-CALL_BYTES = 16
+_CALL_BYTES = 16
 STATE_SHIFT = 32
 """Where in the key the number of the state begins; below it is the index of the instruction."""
 NO_STATE = 0
@@ -65,8 +70,32 @@ FACTOR = 0x9E37_79B9_7F4A_7C15
 Call: TypeAlias = tuple[int, int]
 """The host address of ``i64 function(context, words, lane)``, and that of the words.
 
-The lane is the one that executes the instruction. If the result is not 0, the handler must be called.
+The lane is the one that executes the instruction; of a copy of a box it is the address of its `CopyWord`. If the result is not 0, the
+handler must be called.
 """
+
+
+class CopyWord(IntEnum):
+    """The words of a copy of a box to shared memory, which is certain to be legal."""
+
+    LANE = 0
+    """the one that executes the instruction"""
+    HOST = 1
+    """the host address of the box in shared memory"""
+    SIZE = 2
+    """its bytes there"""
+    RANK = 3
+    OFFSET = 4
+    """the CTA that receives the box, and where in its shared memory"""
+    BARRIER_RANK = 5
+    BARRIER_OFFSET = 6
+    """the same of the mbarrier object whose transaction bytes the copy completes"""
+    COMPLETES = 7
+    """1 if this completes a phase of the object, for which nobody waits"""
+    COORDINATES = 8
+    """all that there are"""
+
+
 _MOST = SLOTS // 2
 _WORD = (1 << 64) - 1
 _WIDTHS = (1, 16, 32, 64)
@@ -75,7 +104,8 @@ _WIDTHS = (1, 16, 32, 64)
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     """The registers that name the execution of an instruction that a lane repeats; None if compiled code never repeats it.
 
-    They decide what it does, but for a copy of a box, of which they are the address of the tensor map.
+    They decide what it does, but for a copy of a box, of which they are the address of the tensor map. Recorded programs are for observers,
+    who know how to follow the copies to shared memory.
     """
     effects = op.effects
     if op.row.kind != "service" or program.stepped or op.aligned or op.row.flow is not None:
@@ -84,7 +114,7 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
         return None
     operands = op.operands
     if effects.box is not None:
-        if program.recorded or not has_box_operands(program, op, effects.box):
+        if (program.recorded and effects.box.barrier < 0) or not has_box_operands(program, op, effects.box):
             return None
         tensor_map = operands[effects.box.tensor_map]
         operands = (replace(tensor_map, extra=()) if isinstance(tensor_map, Addr) else tensor_map,)
@@ -190,3 +220,15 @@ class Repetitions:
             self._table.fill(0)
             self._calls.clear()
             self._kept.clear()
+
+
+def emit_calls(code: Function, context: Value, entry: Value, given: Value, failed: int) -> None:
+    """Emit what calls the functions of an execution (`Call`), and returns ``failed`` where the handler must be called."""
+    calls = entry.pointer(CALLS)
+    with code.when(calls.ne(0)):
+        place = calls.variable()
+        with code.loop_while(lambda: place.get().word(0).ne(0)):
+            called = place.get()
+            with code.when(code.call(called.pointer(0), "i64", context, called.pointer(1), given).ne(0)):
+                code.ret(failed)
+            place.set(called.at(_CALL_BYTES))

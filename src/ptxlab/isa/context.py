@@ -500,11 +500,12 @@ class WarpContext(Protocol):
     def know_state(self, state: Hashable, bases: int) -> None:
         """Tell the state of the CTA, and its bases, on which executions depend that compiled code repeats (`repeat`)."""
 
-    def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(self, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of the tensor map at a generic address, by one lane, instead of calling the handler.
 
         It does so as long as this is the tensor map and a copy is certain to be legal. ``words`` is the host address of its `BoxWord`;
-        ``kept`` must stay alive.
+        ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
+        is up to the observers.
         """
 
     def spin(self) -> None:

@@ -20,6 +20,7 @@ from ptxlab.check.race._recorder import AccessRecorder
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
+from ptxlab.check.race.clocks.slots import BulkSlot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
@@ -73,6 +74,8 @@ class Operations:
         """By instruction."""
         self._issues: dict[tuple[int, Accesses], NDArray[np.int64]] = {}
         """By instruction and accesses: the words for compiled code that issues it again. The accesses stay: their addresses name them."""
+        self._repeated_copies: dict[int, NDArray[np.int64]] = {}
+        """By instruction: the words for compiled code that copies again."""
         self._by_completion: dict[Completion, _Handler] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -134,16 +137,29 @@ class Operations:
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code issues an operation again that `issued` has handled; None if it cannot."""
-        op, issue = operation.op, self._recorder.shadow.issue
-        form, accesses = self._forms.get(op.index), None if operation.accesses is None else operation.accesses()
-        if not issue or form is None or form.handler != self._pipe_operation or form.numbered or type(accesses) is not tuple:
+        op, (issue, copied) = operation.op, self._recorder.shadow.repeated
+        form = self._forms.get(op.index)
+        if not issue or form is None or self._accumulators is not None:
             return None
-        if self._accumulators is not None:
+        if form.handler == self._copy:
+            return self._repeated_copy(operation, form.kind, copied)
+        accesses = None if operation.accesses is None else operation.accesses()
+        if form.handler != self._pipe_operation or form.numbered or type(accesses) is not tuple:
             return None
         found = self._issues.get((op.index, accesses))
         if found is None:
             found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
         return ObservedRepetition(record=((issue, address_of(found)),), kept=(found, accesses))
+
+    def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int) -> ObservedRepetition | None:
+        """The same for a copy; None unless it completes on one mbarrier, and nothing that it reads is watched."""
+        op, completion = operation.op, operation.agent
+        if completion is None or len(completion.slots) != 1 or op.index not in self._recorder.unwatched_sources:
+            return None
+        found = self._repeated_copies.get(op.index)
+        if found is None:
+            found = self._repeated_copies[op.index] = self._recorder.words_of_copy(kind, op)
+        return ObservedRepetition(record=((copied, address_of(found)),), kept=found)
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
@@ -188,18 +204,19 @@ class Operations:
 
     def _copy(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         """A copy has one slot for what each mbarrier reports, and one for all else."""
-        op, lane = operation.op, _lane(operation)
+        op, lane, ops, words = operation.op, _lane(operation), self._recorder.launch.program.ops, self._recorder.shadow.words
         kind = self._forms[op.index].kind
-        slots: dict[int, Slot] = {}
+        slots: dict[int, BulkSlot] = {}
         for access in accesses:
             barrier: Any = access.signal
             if barrier is not None and id(barrier) not in slots:
-                slots[id(barrier)] = clocks.own(agent, ("bulk", barrier.rank, barrier.offset))
-        first = clocks.own(agent, ("bulk reads" if slots else "bulk group", lane))
-        first.clock += 1
+                slots[id(barrier)] = clocks.bulk(agent, barrier, ops)
+        first = clocks.bulk_reads(agent, lane, ops) if slots else clocks.own(agent, ("bulk group", lane))
+        is_recorded, words[_ISSUED_WORD] = words[_ISSUED_WORD], 0  # compiled code has numbered the copy, and recorded its accesses
+        first.clock += not is_recorded
         operation.agent = completion = _pending_completion(clocks, agent)
         for key, slot in slots.items():
-            slot.clock += 1
+            slot.clock += not is_recorded
             completion.slots[key] = slot, slot.clock
             if len(slots) == 1:
                 completion.covers(slot, slot.clock)
@@ -207,13 +224,16 @@ class Operations:
             completion.covers(first, first.clock)
         else:
             self._recorder.findings.clusters.stored(first.name, first.clock, _digest(accesses))
+        if is_recorded:
+            self._recorder.judge(clocks, agent)
+            return
         unwatched = op.index in self._recorder.unwatched_sources
         for access in accesses:
             if unwatched and not access.write:
                 continue
-            slot = first if access.signal is None else slots[id(access.signal)]
-            slot.op = op
-            self._recorder.record(clocks, agent, slot, kind, op, (access,))
+            whose: Slot = first if access.signal is None else slots[id(access.signal)]
+            whose.op = op
+            self._recorder.record(clocks, agent, whose, kind, op, (access,))
 
 
 def _of(operation: AsyncOperation) -> Asynchronous:

@@ -14,6 +14,7 @@ from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.copies_ir import words_of_copy
 from ptxlab.check.race.shadow.issue_ir import words_of_issue
 from ptxlab.check.race.shadow.shadow import ACCUMULATOR, Shadow
 from ptxlab.check.race.shadow.shadow_ir import (
@@ -148,6 +149,11 @@ class AccessRecorder:
         """The words with which compiled code records the accesses of an operation as `record` does."""
         what, tensor = op.index | kind << _KIND_SHIFT, _TENSOR_SPACE[kind]
         return words_of_issue(kind, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
+
+    @staticmethod
+    def words_of_copy(kind: Kind, op: Op) -> NDArray[np.int64]:
+        """The words with which compiled code records what a copy writes as `record` does."""
+        return words_of_copy(op.index, op.index | kind << _KIND_SHIFT | 1 << HOW_SHIFT)
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""

@@ -16,8 +16,6 @@ from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.mbarrier_rows import Cell, row_address
 from ptxlab.engine.repetitions import (
-    CALL_BYTES,
-    CALLS,
     ENTRY_WORDS,
     FACTOR,
     FUNCTION,
@@ -26,6 +24,8 @@ from ptxlab.engine.repetitions import (
     SLOTS,
     STATE_SHIFT,
     WORDS_GIVEN,
+    CopyWord,
+    emit_calls,
 )
 from ptxlab.isa.effects import (
     Asynchronous,
@@ -85,7 +85,7 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
             values.append((row.load("i32") >> lane & 1 if register.bits == 1 else row.load(f"i{register.bits}", lane.to("i64"))).to("i64"))
         service = _Service(caller, frame, op, mask, go_on)
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
-            service.copy_box(op.effects.box, values)
+            service.copy_box(op.effects.box, lane.to("i64"), values)
             return
         about = context, code.const("i64", op.index), lane.to("i64")
         repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
@@ -112,14 +112,7 @@ def _repeat(module: Module, count: int) -> str:
     entry = code.call(_known(module, count), "ptr", context, (state << STATE_SHIFT) | op, *values)
     with code.when(entry.eq(0)):
         code.ret(0)
-    calls = entry.pointer(CALLS)
-    with code.when(calls.ne(0)):
-        place = calls.variable()
-        with code.loop_while(lambda: place.get().word(0).ne(0)):
-            called = place.get()
-            with code.when(code.call(called.pointer(0), "i64", context, called.pointer(1), lane).ne(0)):
-                code.ret(0)
-            place.set(called.at(CALL_BYTES))
+    emit_calls(code, context, entry, lane, 0)
     code.call(entry.pointer(FUNCTION), "void", where.pointer(1), entry.at(8 * WORDS_GIVEN))
     code.ret(1)
     return name
@@ -242,25 +235,26 @@ class _Service:
         with code.when(done.eq(0)):
             self.complete(caller.context.word(Word.ARRIVED))
 
-    def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
+    def copy_box(self, box: BoxOperands, lane: Value, values: list[Value]) -> None:
         """A copy of one lane of a box of the tensor map that ``values`` name."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
         entry = code.call(_known(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
         with code.when(entry.ne(0)):
             items = coordinates_of(operands[box.tensor_map])
-            coordinates = code.stack(f"[{len(items)} x i64]")
-            for index, item in enumerate(items):
-                coordinates.set_word(index, self._number(item, 32)[0].to("i32").sext("i64"))
+            copy = code.stack(f"[{CopyWord.COORDINATES + len(items)} x i64]")
+            copy.set_word(CopyWord.LANE, lane)
+            for index, item in enumerate(items, CopyWord.COORDINATES):
+                copy.set_word(index, self._number(item, 32)[0].to("i32").sext("i64"))
             address, _ = self._address(operands[box.shared])
             if box.barrier < 0:
-                done = caller.helper(STORE, "i64", context, entry, address, coordinates)
+                done = caller.helper(STORE, "i64", context, entry, address, copy)
             else:
                 barrier, _ = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)
                 ctas = self._number(operands[box.ctas], 16)[0] if multicast else code.const("i64", 0)
                 name = load_name(op.q.direction != "shared::cta", op.q.cta_group == "cta_group::2", multicast)
-                done = caller.helper(name, "i64", context, entry, address, barrier, ctas, coordinates)
+                done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import chunks_outside
 from ptxlab.isa.bulk._tiled import Box
-from ptxlab.isa.context import WarpContext
+from ptxlab.isa.context import AsyncOperation, WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native import address_of, move_address
 
@@ -78,9 +78,9 @@ def _words_of(tile: TileMap) -> _BoxWords | None:
     return _BoxWords(tile, box, limits, pitches)
 
 
-def repeat_box(warp: WarpContext, tile: TileMap, address: int, offset: int) -> None:
+def repeat_box(warp: WarpContext, operation: AsyncOperation, tile: TileMap, address: int, offset: int) -> None:
     """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory."""
-    found = _words_of(tile) if warp.repeats and not warp.machine.observed else None
+    found = _words_of(tile) if warp.repeats else None
     if found is not None:
         found.place(offset)
-        warp.repeat_box(address, address_of(found.words), found)
+        warp.repeat_box(operation, address, address_of(found.words), found)

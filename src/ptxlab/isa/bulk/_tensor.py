@@ -185,13 +185,15 @@ def load(warp: context.WarpContext) -> None:
         place = range_at(warp, 0, destination, copy.box.footprint, BOX_ALIGNMENT, own)
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
         perform = partial(copy.deliver, targets)
+        maps, repeated = used_maps(warp, address), partial(copy.outside, False)
         if not warp.machine.observed:
-            start(warp, lane, perform, None, *used_maps(warp, address), repeated=partial(copy.outside, False))
-            repeat_box(warp, copy.tile, address, place[1])
-            continue
-        undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
-        accesses, maps = partial(copy.loaded, targets), used_maps(warp, address)
-        start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=partial(copy.outside, False))
+            operation = start(warp, lane, perform, None, *maps, repeated=repeated)
+        else:
+            undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
+            accesses = partial(copy.loaded, targets)
+            operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
+        if not (spread and warp.machine.observed):
+            repeat_box(warp, operation, copy.tile, address, place[1])
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:
@@ -235,8 +237,9 @@ def store(warp: context.WarpContext) -> None:
         undefined = partial(copy.store_undefined, cta, offset, combine and undefined_combiner(copy.tile.element))
         accesses = partial(copy.stored, cta, offset)
         maps = used_maps(warp, address)
-        track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True)))
-        repeat_box(warp, copy.tile, address, offset)
+        started = start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True))
+        track(warp, lane, started)
+        repeat_box(warp, started, copy.tile, address, offset)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

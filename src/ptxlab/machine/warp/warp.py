@@ -228,15 +228,8 @@ class Warp(Registers):
 
     def repeat(self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        calls: tuple[Call, ...] = ()
-        observer = self.launch.observer
-        if observer is not None:
-            observed = observer.repetition(operation)
-            if observed is None:
-                return
-            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
-        self._repeat(state, function, given, kept, calls)
-        self.know_state(state, bases)
+        if self._repeat(operation, state, function, given, kept):
+            self.know_state(state, bases)
 
     def know_state(self, state: Hashable, bases: int) -> None:
         """Tell the state of the CTA; see `ptxlab.isa.WarpContext`."""
@@ -244,16 +237,24 @@ class Warp(Registers):
         if found is not None:
             self.cta.memory.repeated[0], self.cta.memory.repeated[1] = found.known(state), bases
 
-    def repeat_box(self, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(self, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._repeat(None, words, (tensor_map,), kept)
+        self._repeat(operation, None, words, (tensor_map,), kept)
 
-    def _repeat(self, state: Hashable | None, function: int, given: Sequence[int], kept: object, calls: tuple[Call, ...] = ()) -> None:
-        found = self.launch.host_memory.repetitions
+    def _repeat(self, operation: AsyncOperation, state: Hashable | None, function: int, given: Sequence[int], kept: object) -> bool:
+        """Enter an execution with the calls for observers; False if an observer has none."""
+        calls: tuple[Call, ...] = ()
+        observer, found = self.launch.observer, self.launch.host_memory.repetitions
         assert found is not None
+        if observer is not None:
+            observed = observer.repetition(operation)
+            if observed is None:
+                return False
+            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
         registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
         number = NO_STATE if state is None else found.number(state)
         found.add(self.op.index, number, [self.lane_value(Reg(index), 64, lane) for index in registers], function, given, kept, calls)
+        return True
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""

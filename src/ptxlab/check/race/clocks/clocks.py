@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
-from ptxlab.check.race.clocks.slots import CopySlot, MainSlot, PipeSlot, Slot
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, PipeWord
+from ptxlab.check.race.clocks.slots import BulkSlot, CopySlot, MainSlot, PipeSlot, Slot
+from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, BulkWord, PipeWord
 from ptxlab.engine.turns import BarrierCell
 from ptxlab.isa.effects import Completion, ProxyFence, Space
 from ptxlab.native import address_of
@@ -70,6 +70,8 @@ class Agent:
     """By lane: the slot of its operations on tensor memory, made on first use (`Clocks.pipe`)."""
     pipe_words: Any = None
     """The words of these slots (`PipeWord`)."""
+    bulk_reads: Any = None
+    """By lane the words of the slots of bulk copies that mbarriers report (`BulkWord`)."""
     copies: CopySlot | None = None
     """The slot of its cp.async, made on first use (`Clocks.copies`)."""
     loads: list[tuple[int, int]] = field(default_factory=list)
@@ -202,6 +204,25 @@ class Clocks:
                 agent.words[AgentWord.PIPES] = address_of(agent.pipe_words)
             what = Completion.COMMIT, lane
             found = agent.pipes[lane] = agent.slots[what] = PipeSlot(*self._number(agent, what), agent.pipe_words[lane].data)
+        return found
+
+    def bulk_reads(self, agent: Agent, lane: int, ops: Sequence[Any]) -> BulkSlot:
+        """The slot of what a lane's bulk copies read that mbarriers report, made on first use."""
+        if agent.bulk_reads is None:
+            agent.bulk_reads = np.zeros((_LANES, BulkWord.END), np.int64)
+            agent.words[AgentWord.BULK_READS] = address_of(agent.bulk_reads)
+        return self._bulk(agent, ("bulk reads", lane), agent.bulk_reads[lane], ops)
+
+    def bulk(self, agent: Agent, barrier: Any, ops: Sequence[Any]) -> BulkSlot:
+        """The slot of a warp's bulk copies that an mbarrier reports, made on first use."""
+        return self._bulk(agent, ("bulk", barrier.rank, barrier.offset), None, ops)
+
+    def _bulk(self, agent: Agent, what: Hashable, words: NDArray[np.int64] | None, ops: Sequence[Any]) -> BulkSlot:
+        found = agent.slots.get(what)
+        if found is None:
+            words = np.zeros(BulkWord.END, np.int64) if words is None else words
+            found = agent.slots[what] = BulkSlot(*self._number(agent, what), words, ops)
+        assert isinstance(found, BulkSlot)
         return found
 
     # --------------------------------------------------------------------------------------------------- release and acquire

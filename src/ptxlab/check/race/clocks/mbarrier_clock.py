@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.model import Component, Row
-from ptxlab.check.race.clocks.slots import PipeSlot, Slot
+from ptxlab.check.race.clocks.slots import BulkSlot, PipeSlot, Slot
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,13 @@ class WarpWord(IntEnum):
     """the same for commits of one of its threads"""
     COMMIT_HEAD = 7
     """the instruction | the slot of the thread << 32"""
-    END = 8
+    COPY_CLOCK = 8
+    """the same for bulk copies that complete transaction bytes"""
+    COPY_HEAD = 9
+    """the instruction | the slot << 32"""
+    COPY_SLOT = 10
+    """the address of the words of the slot (`BulkWord`); 0: Python handles the first copy"""
+    END = 12
 
 
 class Use(NamedTuple):
@@ -177,6 +183,9 @@ class MbarrierClock:
             words[at + WarpWord.ARRIVAL_CLOCK], words[at + WarpWord.ARRIVAL_OP] = clock, op.index
         elif type(slot) is PipeSlot and words[at + WarpWord.COMMIT_HEAD] >> 32 in (0, number):
             words[at + WarpWord.COMMIT_CLOCK], words[at + WarpWord.COMMIT_HEAD] = clock, op.index | number << 32
+        elif type(slot) is BulkSlot:
+            words[at + WarpWord.COPY_CLOCK], words[at + WarpWord.COPY_HEAD] = clock, op.index | number << 32
+            words[at + WarpWord.COPY_SLOT] = slot.address
         words[at + WarpWord.CHECKED] = 1
 
     def arrivals(self) -> Iterator[Use]:
@@ -187,6 +196,8 @@ class MbarrierClock:
                 at += WarpWord.ARRIVAL_CLOCK
             elif use.slot == self.words[at + WarpWord.COMMIT_HEAD] >> 32:
                 at += WarpWord.COMMIT_CLOCK
+            elif use.slot == self.words[at + WarpWord.COPY_HEAD] >> 32:
+                at += WarpWord.COPY_CLOCK
             else:
                 yield use
                 continue

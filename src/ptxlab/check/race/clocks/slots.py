@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-from ptxlab._records import dataclass
-from ptxlab.check.race.shadow.shadow_ir import AgentWord, PipeWord
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["CopySlot", "MainSlot", "PipeSlot", "Slot"]
+from ptxlab._records import dataclass
+from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, PipeWord
+from ptxlab.native import address_of
+
+__all__ = ["BulkSlot", "CopySlot", "MainSlot", "PipeSlot", "Slot"]
 
 _COPY_SLOT, _COPY_CLOCK, _COPY_GROUPS, _COPIED = map(
     int, (AgentWord.COPY_SLOT, AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS, AgentWord.COPIED)
 )
 _NAME, _CLOCK = int(PipeWord.NAME), int(PipeWord.CLOCK)
+_BULK_NAME, _BULK_CLOCK, _BULK_OP = int(BulkWord.NAME), int(BulkWord.CLOCK), int(BulkWord.OP)
 _GROUPS = 64
 """Groups of cp.async of a warp from which on those are forgotten that are complete."""
 
@@ -73,6 +79,40 @@ class PipeSlot(Slot):
     @clock.setter
     def clock(self, clock: int) -> None:
         self._words[_CLOCK] = clock
+
+
+class BulkSlot(Slot):
+    """Bulk copies of a warp that mbarriers report. Compiled code numbers them, too (`BulkWord`).
+
+    Attributes
+    ----------
+    address : host address of the words
+    """
+
+    __slots__ = ("_ops", "_words", "address")
+
+    def __init__(self, number: int, name: int, words: NDArray[np.int64], ops: Sequence[Any]) -> None:
+        self.number, self.name, self.groups = number, name, []
+        self._words, self._ops, self.address = words.data, ops, address_of(words)
+        self._words[_BULK_NAME] = name
+
+    @property
+    def clock(self) -> int:
+        """The number of the newest copy."""
+        return self._words[_BULK_CLOCK]
+
+    @clock.setter
+    def clock(self, clock: int) -> None:
+        self._words[_BULK_CLOCK] = clock
+
+    @property
+    def op(self) -> Any:
+        """The instruction of the newest copy that has been recorded."""
+        return self._ops[self._words[_BULK_OP]]
+
+    @op.setter
+    def op(self, op: Any) -> None:
+        self._words[_BULK_OP] = op.index
 
 
 class CopySlot(Slot):

@@ -6,7 +6,7 @@ from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow._mbarriers_ir import emit_mbarrier_functions
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
-from ptxlab.check.race.shadow.issue_ir import HEADER
+from ptxlab.check.race.shadow.issue_ir import as_running
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
     COMMIT,
@@ -117,14 +117,10 @@ def emit_replay(module: Module, quick: bool) -> None:
         left.store(rest)
         with c.when(rest.lt(0)):
             c.ret()
-    running = [state.word(word) for word in HEADER]
-    for word in HEADER:
-        state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
-    for at, value in enumerate((context.word(Word.EVENTS), c.const("i64", 0), count)):
-        state.set_word(StateWord.DRAINED + at, value)
-    stopped = c.call("drain", "i64", state)
-    for word, value in zip(HEADER, running, strict=True):
-        state.set_word(word, value)
+    with as_running(state, agent):
+        for at, value in enumerate((context.word(Word.EVENTS), c.const("i64", 0), count)):
+            state.set_word(StateWord.DRAINED + at, value)
+        stopped = c.call("drain", "i64", state)
     with c.when(stopped.eq(count) & state.word(StateWord.SUSPECT_COUNT).eq(0)) as otherwise:
         context.set_word(Word.EVENT_COUNT, 0)
         otherwise()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
@@ -12,7 +12,7 @@ from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_mbarrier_functions"]
+__all__ = ["emit_completion", "emit_mbarrier_functions", "object_of", "unless_may_arrive", "words_of_warp"]
 
 _OP = 0xFFFF_FFFF
 _CARRIED = Row.TENSOR + 1
@@ -30,7 +30,7 @@ def emit_mbarrier_functions(module: Module) -> None:
     _commit(module)
 
 
-def _words_of_warp(state: Value, about: Value) -> Value:
+def words_of_warp(state: Value, about: Value) -> Value:
     """The words of the running agent (`WarpWord`); the slots before its own are those of the grid before and of the other warps."""
     return about.at((state.word(StateWord.SLOT) & SLOT) * (8 * WarpWord.END // len(Component)))
 
@@ -45,7 +45,7 @@ def _wait(module: Module) -> None:
     about = table.load("ptr", row.word(1) >> 3)
     with c.when(about.eq(0)):
         c.ret(PYTHON)
-    done, width, words = about.pointer(MbarrierWord.DONE), state.word(StateWord.WIDTH), _words_of_warp(state, about)
+    done, width, words = about.pointer(MbarrierWord.DONE), state.word(StateWord.WIDTH), words_of_warp(state, about)
     python = about.word(MbarrierWord.PYTHON).ne(0)
     with c.when(python | about.word(MbarrierWord.DONE_WIDTH).ne(width) | words.word(WarpWord.CHECKED).eq(0)):
         c.ret(PYTHON)
@@ -74,14 +74,14 @@ def _arrival(module: Module) -> None:
     head, arrived, kind = row.word(0), row.word(1), info.word(OpWord.DETAIL)
     _leave_if_pending(c, state)
     rank = (arrived >> CTAS_SHIFT).lowest_bit()
-    about = _object(c, state, rank, arrived)
-    words = _words_of_warp(state, about)
+    about = object_of(c, state, rank, arrived & OFFSET_MASK)
+    words = words_of_warp(state, about)
     with c.when(kind.eq(ANNOUNCES)):
         c.ret(words.word(WarpWord.CHECKED).ne(0).select(c.const("i64", DONE), PYTHON))
     completes = arrived >> COMPLETE_SHIFT
     with c.when(words.word(WarpWord.ARRIVAL_CLOCK).eq(0)):
         c.ret(PYTHON)
-    _leave_unless(c, state, about, completes)
+    unless_may_arrive(c, state, about, completes)
     with c.when(kind.eq(LANES_ARRIVE)):
         emit_tick(state, (head >> 32).to("i32").intrinsic("ctpop") - 1)  # the last one releases what all do
     c.call("gather", "void", state, about)
@@ -105,27 +105,36 @@ def _commit(module: Module) -> None:
     pipe = pipes.at((head >> 32).lowest_bit() * (8 * PipeWord.END))
     slot, clock = pipe.word(PipeWord.NAME) & SLOT, pipe.word(PipeWord.CLOCK)
     for rank, about in _objects(c, state, ctas, arrived):
-        _leave_unless(c, state, about, (completes >> rank) & 1)
-        with c.when(slot.eq(0) | (_words_of_warp(state, about).word(WarpWord.COMMIT_HEAD) >> 32).ne(slot)):
+        unless_may_arrive(c, state, about, (completes >> rank) & 1)
+        with c.when(slot.eq(0) | (words_of_warp(state, about).word(WarpWord.COMMIT_HEAD) >> 32).ne(slot)):
             c.ret(PYTHON)
-    width, own = state.word(StateWord.WIDTH), state.word(StateWord.SLOT) & SLOT
     for rank, about in _objects(c, state, ctas, arrived):
-        gathered, taken = about.pointer(MbarrierWord.GATHERED), about.word(MbarrierWord.TAKEN).ne(0)
-        places = [gathered.at((width * line + own + Component.DONE) << 2) for line in range(_CARRIED)]
-        kept = [taken.select(place.load("i32"), 0) for place in places]
-        c.call("gather", "void", state, about)
-        for place, before in zip(places, kept, strict=True):
-            place.store(before)  # what the warp itself has accessed is not released
+        emit_completion(c, state, about, [(slot, clock)])
+        words_of_warp(state, about).set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_HEAD: (slot << 32) | (head & _OP)})
+        with c.when(((completes >> rank) & 1).ne(0)):
+            c.call("complete", "void", about)
+    pipe.set_word(PipeWord.CLOCK, clock + 1)
+    state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * Row.TENSOR + slot + Component.EARLY) << 2).store((clock + 1).to("i32"))
+    c.ret(DONE)
+
+
+def emit_completion(c: Function, state: Value, about: Value, slots: Sequence[tuple[Value, Value]]) -> None:
+    """The completion of an operation of the running agent arrives, which releases the accesses of these slots up to a clock each.
+
+    The same as `PendingCompletion` says.
+    """
+    width, own = state.word(StateWord.WIDTH), state.word(StateWord.SLOT) & SLOT
+    gathered, taken = about.pointer(MbarrierWord.GATHERED), about.word(MbarrierWord.TAKEN).ne(0)
+    places = [gathered.at((width * line + own + Component.DONE) << 2) for line in range(_CARRIED)]
+    kept = [taken.select(place.load("i32"), 0) for place in places]
+    c.call("gather", "void", state, about)
+    for place, before in zip(places, kept, strict=True):
+        place.store(before)  # what the warp itself has accessed is not released
+    for slot, clock in slots:
         for line in (Row.EXECUTION, Row.TENSOR):
             for component in Component:
                 place = gathered.at((width * line + slot + component) << 2)
                 place.store(clock.to("i32").intrinsic("umax", place.load("i32")))
-        _words_of_warp(state, about).set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_HEAD: (slot << 32) | (head & _OP)})
-        with c.when(((completes >> rank) & 1).ne(0)):
-            c.call("complete", "void", about)
-    pipe.set_word(PipeWord.CLOCK, clock + 1)
-    state.pointer(StateWord.ROWS).at((width * Row.TENSOR + slot + Component.EARLY) << 2).store((clock + 1).to("i32"))
-    c.ret(DONE)
 
 
 def _leave_if_pending(c: Function, state: Value) -> None:
@@ -138,12 +147,12 @@ def _leave_if_pending(c: Function, state: Value) -> None:
         c.ret(PYTHON)
 
 
-def _object(c: Function, state: Value, rank: Value, arrived: Value) -> Value:
-    """The words of the object that a CTA of the cluster has (`MbarrierWord`), which must be known."""
+def object_of(c: Function, state: Value, rank: Value, offset: Value) -> Value:
+    """The words of the object at an offset of a CTA of the cluster (`MbarrierWord`), which must be known."""
     table = state.pointer(StateWord.AGENT).pointer(AgentWord.CLUSTER_MBARRIERS).load("ptr", rank)
     with c.when(table.eq(0)):
         c.ret(PYTHON)
-    about = table.load("ptr", (arrived & OFFSET_MASK) >> 3)
+    about = table.load("ptr", offset >> 3)
     with c.when(about.eq(0)):
         c.ret(PYTHON)
     return about
@@ -152,10 +161,10 @@ def _object(c: Function, state: Value, rank: Value, arrived: Value) -> Value:
 def _objects(c: Function, state: Value, ctas: Value, arrived: Value) -> Iterator[tuple[Value, Value]]:
     """Emit code for each CTA of a mask; yields its rank, and the words of its object."""
     with c.each_bit(ctas) as rank:
-        yield rank, _object(c, state, rank, arrived)
+        yield rank, object_of(c, state, rank, arrived & OFFSET_MASK)
 
 
-def _leave_unless(c: Function, state: Value, about: Value, completes: Value) -> None:
+def unless_may_arrive(c: Function, state: Value, about: Value, completes: Value) -> None:
     """Leave a row to Python unless compiled code may release what the warp has done to an object."""
     with c.when(c.call("may_arrive", "i64", state, about, completes).eq(0)):
         c.ret(PYTHON)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 
 import numpy as np
@@ -12,11 +13,11 @@ from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, PipeWord, StateWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
-from ptxlab.native.builder import Function, Module
+from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["HEADER", "emit_issue", "words_of_issue"]
+__all__ = ["as_running", "emit_issue", "ready_agent", "words_of_issue"]
 
-HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
+_HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
 """The words that say which agent runs."""
 
 
@@ -43,6 +44,36 @@ def words_of_issue(kind: int, accesses: Sequence[tuple[tuple[int, ...], int, boo
     return np.array([len(accesses), kind, *rows], np.uint64).view(np.int64)
 
 
+def ready_agent(c: Function, context: Value) -> tuple[Value, Value]:
+    """The words of the warp that executes (`AgentWord`), and the state; the function returns PYTHON unless nothing is left to judge.
+
+    Rows that the warp has recorded before are processed first.
+    """
+    agent = context.pointer(Word.EVENT_REPLAY)
+    with c.when(agent.eq(0)):
+        c.ret(PYTHON)
+    state, transfers = map(agent.pointer, (AgentWord.STATE, AgentWord.TRANSFERS))
+    with c.when(context.word(Word.EVENT_COUNT).ne(0)):
+        c.call("replay", "void", context, agent)
+    left = context.word(Word.EVENT_COUNT) | state.word(StateWord.SUSPECT_COUNT)
+    with c.when(left.ne(0) | state.word(StateWord.READY).eq(0)):
+        c.ret(PYTHON)
+    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
+        c.ret(PYTHON)
+    return agent, state
+
+
+@contextmanager
+def as_running(state: Value, agent: Value) -> Iterator[None]:
+    """Emit code in which an agent is the running one."""
+    running = [state.word(word) for word in _HEADER]
+    for word in _HEADER:
+        state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
+    yield
+    for word, value in zip(_HEADER, running, strict=True):
+        state.set_word(word, value)
+
+
 def emit_issue(module: Module) -> None:
     """``i64 issue(context, words, lane)``: record an operation of a lane (`_IssueWord`), as `Operations` does.
 
@@ -51,46 +82,33 @@ def emit_issue(module: Module) -> None:
     """
     c = Function(module, "issue", "i64", "ptr context, ptr words, i64 lane")
     context, words, lane = c.parameters
-    agent = context.pointer(Word.EVENT_REPLAY)
-    with c.when(agent.eq(0)):
-        c.ret(PYTHON)
-    state, transfers, pipes = map(agent.pointer, (AgentWord.STATE, AgentWord.TRANSFERS, AgentWord.PIPES))
+    agent, state = ready_agent(c, context)
+    pipes = agent.pointer(AgentWord.PIPES)
     with c.when(pipes.eq(0)):
         c.ret(PYTHON)
     pipe = pipes.at(lane * (8 * PipeWord.END))
     with c.when(pipe.word(PipeWord.NAME).eq(0)):
         c.ret(PYTHON)
-    with c.when(context.word(Word.EVENT_COUNT).ne(0)):
-        c.call("replay", "void", context, agent)
-    left = context.word(Word.EVENT_COUNT) | state.word(StateWord.SUSPECT_COUNT)
-    with c.when(left.ne(0) | state.word(StateWord.READY).eq(0)):
-        c.ret(PYTHON)
-    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
-        c.ret(PYTHON)
     count, kind = words.word(_IssueWord.COUNT), words.word(_IssueWord.KIND)
-    running = [state.word(word) for word in HEADER]
-    for word in HEADER:
-        state.set_word(word, agent.word(AgentWord.HEADER - StateWord.ROWS + word))
     who = (pipe.word(PipeWord.NAME) << 32) | pipe.word(PipeWord.CLOCK)
-    with c.when(state.word(StateWord.TRANSFERRED).ne(0)):
-        state.set_words({StateWord.TRANSFERRED: 0, StateWord.ACCUMULATOR: 0})
-    with c.loop(count) as i:
-        access = words.at(i * (8 * _AccessWord.END) + 8 * _IssueWord.END)
-        accumulator = access.word(_AccessWord.ACCUMULATES).ne(0)
-        again = {StateWord.ACCUMULATOR: access.word(_AccessWord.WHERE), StateWord.ACCUMULATOR + 1: who, StateWord.ACCUMULATOR + 2: kind}
-        other = c.const("i64", 0)
-        for word, value in again.items():
-            other = other | (state.word(word) ^ value)
-        with c.when(~accumulator | other.ne(0)):
-            with c.when(accumulator):
-                state.set_words(again)
-            for at in range(_AccessWord.WHAT):
-                state.set_word(StateWord.ACCESSED + at, access.word(_AccessWord.WHERE + at))
-            state.set_word(StateWord.ACCESSED + _AccessWord.WHAT, who)
-            state.set_word(StateWord.ACCESSED + _AccessWord.WHAT + 1, access.word(_AccessWord.WHAT))
-            c.call("ranges", "void", state)
-    for word, value in zip(HEADER, running, strict=True):
-        state.set_word(word, value)
+    with as_running(state, agent):
+        with c.when(state.word(StateWord.TRANSFERRED).ne(0)):
+            state.set_words({StateWord.TRANSFERRED: 0, StateWord.ACCUMULATOR: 0})
+        with c.loop(count) as i:
+            access = words.at(i * (8 * _AccessWord.END) + 8 * _IssueWord.END)
+            accumulator = access.word(_AccessWord.ACCUMULATES).ne(0)
+            again = {StateWord.ACCUMULATOR: access.word(_AccessWord.WHERE), StateWord.ACCUMULATOR + 1: who, StateWord.ACCUMULATOR + 2: kind}
+            other = c.const("i64", 0)
+            for word, value in again.items():
+                other = other | (state.word(word) ^ value)
+            with c.when(~accumulator | other.ne(0)):
+                with c.when(accumulator):
+                    state.set_words(again)
+                for at in range(_AccessWord.WHAT):
+                    state.set_word(StateWord.ACCESSED + at, access.word(_AccessWord.WHERE + at))
+                state.set_word(StateWord.ACCESSED + _AccessWord.WHAT, who)
+                state.set_word(StateWord.ACCESSED + _AccessWord.WHAT + 1, access.word(_AccessWord.WHAT))
+                c.call("ranges", "void", state)
     with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0)):
         state.set_word(StateWord.ISSUED, 1)
         c.ret(PYTHON)

@@ -17,6 +17,7 @@ from ptxlab._digests import blake2b
 from ptxlab._records import dataclass
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
+from ptxlab.check.race.shadow.copies_ir import emit_copied
 from ptxlab.check.race.shadow.issue_ir import emit_issue
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, AgentWord, OpWord, StateWord, emit_shadow
 from ptxlab.isa.context import MemoryAccess
@@ -36,7 +37,7 @@ _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
 
 
-_EXPORTS = "drain", "ranges", "replay", "issue"
+_EXPORTS = "drain", "ranges", "replay", "issue", "copied"
 _DRAINED, _DRAINED_AT = Struct("3Q"), 8 * StateWord.DRAINED
 _ACCESSED, _ACCESSED_AT = Struct("6Q"), 8 * StateWord.ACCESSED
 ACCUMULATOR, _ACCUMULATOR_AT = Struct("3Q"), 8 * StateWord.ACCUMULATOR
@@ -61,11 +62,11 @@ def _request(opt: int) -> tuple[object, ...]:
 
 
 @cache
-def shadow_functions(opt: int = 2) -> tuple[Any, Any, int, int]:
-    """``drain`` and ``ranges``, and the addresses of ``replay`` and ``issue``, compiled or from the cache."""
+def shadow_functions(opt: int = 2) -> tuple[Any, Any, int, int, int]:
+    """``drain`` and ``ranges``, and the addresses of ``replay``, ``issue`` and ``copied``, compiled or from the cache."""
     library = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt)
     drain, ranges = library.function("drain", ctypes.c_int64, ctypes.c_void_p), library.function("ranges", None, ctypes.c_void_p)
-    return drain, ranges, library.address("replay"), library.address("issue")
+    return drain, ranges, *map(library.address, _EXPORTS[2:])
 
 
 def _ir(opt: int) -> str:
@@ -75,6 +76,7 @@ def _ir(opt: int) -> str:
     emit_drain(module)
     emit_replay(module, quick=not opt)
     emit_issue(module)
+    emit_copied(module)
     return module.text()
 
 
@@ -83,7 +85,7 @@ class _Functions:
 
     def __init__(self) -> None:
         is_kept = native.OBJECTS.read(native.object_key(*_request(2))) is not None
-        self.drain, self.ranges, self.replay, self.issue = shadow_functions(2 if is_kept else 0)
+        self.drain, self.ranges, self.replay, self.issue, self.copied = shadow_functions(2 if is_kept else 0)
         self.are_quick = not is_kept
         left = np.array([_QUICK_ROWS], np.int64)
         self._left, self.left_address = left.data, address_of(left)
@@ -105,7 +107,7 @@ class _Functions:
 
     def optimise(self) -> None:
         """Use the optimised functions from now on: much has been recorded."""
-        self.drain, self.ranges, self.replay, self.issue = shadow_functions()
+        self.drain, self.ranges, self.replay, self.issue, self.copied = shadow_functions()
         self.are_quick = False
         self.quick_rows = -1  # quick functions that compiled code still has leave the rows
 
@@ -172,12 +174,13 @@ class Shadow:
         return self._functions.replay
 
     @property
-    def issue(self) -> int:
-        """The address of the function that records an operation on tensor memory when compiled code issues it again; 0 if there is none.
+    def repeated(self) -> tuple[int, int]:
+        """The addresses of the functions that record an operation on tensor memory and a copy when compiled code issues them again.
 
-        Functions without optimisation are not given: they would stay in use.
+        0 if there are none. Functions without optimisation are not given: they would stay in use.
         """
-        return 0 if self._functions.are_quick else self._functions.issue
+        functions = self._functions
+        return (0, 0) if functions.are_quick else (functions.issue, functions.copied)
 
     def serve(self, agent: memoryview) -> None:
         """Let compiled code process the rows of a warp; ``agent`` are its words (`AgentWord`)."""

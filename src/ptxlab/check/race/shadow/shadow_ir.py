@@ -47,6 +47,7 @@ __all__ = [
     "TRANSFER",
     "UNWRITTEN",
     "AgentWord",
+    "BulkWord",
     "MemoWord",
     "OpWord",
     "PipeWord",
@@ -187,6 +188,8 @@ class AgentWord(IntEnum):
     """the address of what numbers the operations of each lane on tensor memory (`PipeWord`), or 0"""
     CLUSTER_MBARRIERS = 14
     """the address of the addresses of the tables of all CTAs of the cluster, by rank; 0 if Python handles the arrivals of the warp"""
+    BULK_READS = 15
+    """the address of what numbers the bulk copies of each lane that mbarriers report (`BulkWord`), or 0"""
     END = 16
 
 
@@ -197,6 +200,17 @@ class PipeWord(IntEnum):
     """the name of the slot, 0 if there is none yet"""
     CLOCK = 1
     END = 2
+
+
+class BulkWord(IntEnum):
+    """The words of a slot of bulk copies."""
+
+    NAME = 0
+    """the name of the slot, 0 if there is none yet"""
+    CLOCK = 1
+    OP = 2
+    """the newest copy"""
+    END = 3
 
 
 class MemoWord(IntEnum):

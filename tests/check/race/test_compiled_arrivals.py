@@ -31,14 +31,16 @@ ACCESSES = {
 }
 
 
-def both_ways(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What ``run`` returns, which is the same if the handlers of all arrivals are called, and so are all clocks at the end."""
+def both_ways(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, name: str = "_permit_arrivals") -> Any:
+    """What ``run`` returns, which is the same if the handlers of all arrivals are called, and so are all clocks at the end.
+
+    ``name`` is that of a function of warps without which compiled code does something else not, either.
+    """
     found = []
-    permit = warps._permit_arrivals
-    for way in (permit, lambda launch: None):
+    for way in (getattr(warps, name), lambda launch: 0):
         made: list[Any] = []
         with monkeypatch.context() as patch:
-            patch.setattr(warps, "_permit_arrivals", way)
+            patch.setattr(warps, name, way)
             for kind in (Clocks, MbarrierClock):
                 patch.setattr(kind, "__init__", _noting(kind.__init__, made))
             outcome = run()

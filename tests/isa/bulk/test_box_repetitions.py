@@ -71,10 +71,22 @@ GLOBAL = 8
 """The number of the first tensor map in global memory; that of the parameters are 0 and 1."""
 
 
+MAPS = f"""
+mov.b64 m, map0; cvta.param.u64 m, m;
+mul.wide.u32 rd1, which, 128; add.u64 m, m, rd1;
+setp.ge.u32 q, which, {GLOBAL}; sub.u32 r1, which, {GLOBAL}; mul.wide.u32 rd1, r1, 128; add.u64 rd1, rd1, maps; selp.u64 m, rd1, m, q;
+"""
+
+
 @cache
 def kernel() -> ptxlab.Kernel:
-    cases = "".join(f"S{number}:\n{text}\nbra NEXT;\n" for number, text in enumerate(STEPS.values()))
-    text = f"""
+    return ptxlab.loads(text_of(STEPS, MAPS)).kernel()
+
+
+def text_of(steps: dict[str, str], maps: str) -> str:
+    """A kernel that executes lists of these steps; ``maps`` chooses the tensor map of a step."""
+    cases = "".join(f"S{number}:\n{text}\nbra NEXT;\n" for number, text in enumerate(steps.values()))
+    return f"""
 .version 9.0
 .target sm_100a
 .address_size 64
@@ -91,7 +103,7 @@ def kernel() -> ptxlab.Kernel:
 ld.param.u64 maps, [p_maps]; ld.param.u64 list, [p_steps]; ld.param.u32 count, [p_count]; ld.param.u64 out, [p_out];
 mov.u32 tid, %tid.x; mov.u32 lane, %laneid; mov.u32 cta, %ctaid.x; shr.u32 warp, tid, 5;
 mad.lo.u32 r1, cta, 2, warp; mul.wide.u32 rd1, r1, {MOST * 32}; add.u64 list, list, rd1;
-mul.wide.u32 rd1, cta, {SIZE}; add.u64 out, out, rd1;
+mul.wide.u32 rd3, cta, {SIZE}; add.u64 out, out, rd3;
 mov.u32 r2, buffer; shl.b32 i, tid, 2; mov.u32 v, 0xEEEEEEEE;
 CLEAR: add.u32 r1, r2, i; st.shared.u32 [r1], v; add.u32 i, i, 256; setp.lt.u32 q, i, {SIZE}; @q bra CLEAR;
 ld.param.u32 r1, [p_arrivals]; setp.eq.u32 p, tid, 0;
@@ -106,12 +118,10 @@ ld.global.v4.u32 {{kind, dst, bar, amount}}, [list]; ld.global.v4.u32 {{c0, c1, 
 mov.u32 r1, buffer; and.b32 r1, r1, 0xffffff; add.u32 dst, dst, r1;
 mov.u32 r1, mb; and.b32 r1, r1, 0xffffff; add.u32 bar, bar, r1;
 cvt.u16.u32 ctas, amount;
-mov.b64 m, map0; cvta.param.u64 m, m;
-mul.wide.u32 rd1, which, 128; add.u64 m, m, rd1;
-setp.ge.u32 q, which, {GLOBAL}; sub.u32 r1, which, {GLOBAL}; mul.wide.u32 rd1, r1, 128; add.u64 rd1, rd1, maps; selp.u64 m, rd1, m, q;
+{maps}
 shr.u32 r1, lanes, lane; and.b32 r1, r1, 1; setp.eq.u32 mine, r1, 1;
 @!mine bra NEXT;
-ways: .branchtargets {", ".join(f"S{number}" for number in range(len(STEPS)))};
+ways: .branchtargets {", ".join(f"S{number}" for number in range(len(steps)))};
 brx.idx kind, ways;
 {cases}
 NEXT:
@@ -121,12 +131,11 @@ bra LOOP;
 END:
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 shl.b32 i, tid, 2; mov.u32 r2, buffer;
-DUMP: add.u32 r1, r2, i; ld.shared.u32 v, [r1]; cvt.u64.u32 rd1, i; add.u64 rd1, rd1, out; st.global.u32 [rd1], v;
+DUMP: add.u32 r1, r2, i; ld.shared.u32 v, [r1]; cvt.u64.u32 rd3, i; add.u64 rd3, rd3, out; st.global.u32 [rd3], v;
 add.u32 i, i, 256; setp.lt.u32 q, i, {SIZE}; @q bra DUMP;
 ret;
 }}
 """
-    return ptxlab.loads(text).kernel()
 
 
 def step(kind: str, dst: int = 0, bar: int = 0, amount: int = 0, at: tuple[int, int] = (0, 0), lanes: int = 1, which: int = 0) -> Step:

@@ -1,0 +1,211 @@
+"""Copies of boxes by compiled code under the race check: the same clocks and findings as by the handler."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ptxlab
+from ptxlab.check.race import _operations
+from ptxlab.check.race.shadow import shadow
+from tests.isa.bulk import test_box_repetitions as boxes
+
+from . import gemm_kernels
+from .test_compiled_arrivals import FIRST, FREED, REFILLED, both_ways, outcome
+from .test_compiled_waits import calls_of
+
+TABLE = "_table_of_repetitions"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _at_once() -> None:
+    """Copy although functions are not optimised yet."""
+    functions = shadow._functions()
+    if functions.are_quick:
+        functions.optimise()
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The copies that Python has handled."""
+    return calls_of(monkeypatch, _operations.Operations, "_copy")
+
+
+# --------------------------------------------------------------------------------------------------------------- lists of steps
+
+STEPS = {
+    **{name: text for name, text in boxes.STEPS.items() if name not in ("rewrite", "store", "wait for stores")},
+    "read": "ld.shared.u32 v, [dst];",
+    "write": "st.shared.u32 [dst], amount;",
+    "fence": "fence.proxy.async;",
+}
+KINDS = {name: number for number, name in enumerate(STEPS)}
+MAPS = "mov.b64 m, map0; mov.b64 rd2, map1; setp.eq.u32 q, which, 1; selp.b64 m, rd2, m, q; cvta.param.u64 m, m;"
+BOX = boxes.BOX
+
+
+@cache
+def kernel() -> ptxlab.Kernel:
+    """Nothing writes what it copies."""
+    text = boxes.text_of(STEPS, MAPS)
+    return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
+
+
+def step(
+    kind: str, dst: int = 0, bar: int = 0, amount: int = 0, at: tuple[int, int] = (0, 0), lanes: int = 1, which: int = 0
+) -> boxes.Step:
+    return KINDS[kind], dst, bar, amount, *(c & 0xFFFFFFFF for c in at), lanes, which
+
+
+def run_lists(lists: dict[tuple[int, int], list[boxes.Step]], arrivals: int = 1, **options: Any) -> Any:
+    """What a launch gives that executes lists of steps, by CTA and warp."""
+    table = np.zeros((2, 2, boxes.MOST, 8), np.uint32)
+    for (cta, warp), steps in lists.items():
+        table[cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
+    maps = boxes.tensor_maps(boxes.TENSOR, boxes.BYTES)
+    out: Any = np.zeros((2, boxes.SIZE), np.uint8)
+    args = [maps[0], maps[1], None, table, max(map(len, lists.values())), arrivals, out]
+    result = kernel().launch(grid=2, block=64, cluster=2, args=args, **{"check": "race", **options})
+    return outcome(result, out.tobytes())
+
+
+def filled(turns: int, kind: str = "load", first: int = 0, bar: int = 0, at: int = 0) -> list[boxes.Step]:
+    """One warp brings two boxes to the same places in each turn, and waits for them."""
+    found = []
+    for turn in range(turns):
+        found += [step("expect", bar=bar, amount=2 * BOX), step("arrive", bar=bar)]
+        found += [step(kind, first + BOX * n, bar, at=(16 * n, at + turn)) for n in range(2)]
+        found += [step("wait", bar=bar, amount=turn & 1)]
+    return found
+
+
+def test_the_handler_is_called_for_the_first_copy_on_an_mbarrier(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each warp; a launch begins anew."""
+    lists = {(0, 0): filled(4), (0, 1): filled(3, first=2 * BOX, bar=8)}
+    for _ in range(2):
+        copies.clear()
+        texts, *_ = run_lists(lists)
+        assert texts == []
+        assert len(copies) == 2
+    assert both_ways(lambda: run_lists(lists), monkeypatch, TABLE)[0] == []
+
+
+@pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random"}, {"model": "spec"}], ids=str)
+def test_the_handler_is_always_called(options: dict[str, Any], copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = {(0, 0): filled(4)}
+    both_ways(lambda: run_lists(lists, **options), monkeypatch, TABLE)
+    assert len(copies) == 2 * 8
+
+
+MISTAKES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = {
+    "another warp reads": ({(0, 0): filled(4), (0, 1): [step("read")]}, {"X103"}),
+    "read before the phase is awaited": ({(0, 0): [*filled(2), *filled(1)[:-1], step("read")]}, {"X103"}),
+    "overwritten, and nobody has waited": ({(0, 0): [*filled(2)[:-1], step("expect", amount=BOX), step("load", at=(0, 9))]}, {"X103"}),
+    "two copies to places that overlap": ({(0, 0): [*filled(1), *filled(1, first=128)]}, {"X103"}),
+    "written without a fence": ({(0, 0): [*filled(3), step("write"), *filled(1)]}, {"X102"}),
+    "written with a fence": ({(0, 0): [*filled(3), step("write"), step("fence"), *filled(1)]}, set()),
+    "more bytes than expected": ({(0, 0): [*filled(2), *filled(1)[:-1], step("load", dst=2 * BOX), step("wait")]}, set()),
+    "fewer bytes than expected": ({(0, 0): [step("expect", amount=BOX), *filled(2)]}, set()),
+    "another mbarrier": ({(0, 0): [*filled(2), *filled(1, bar=8)], (0, 1): filled(2, first=3 * BOX, bar=8)}, set()),
+    "an mbarrier that is no more": ({(0, 0): [*filled(2), step("invalidate"), step("load")]}, {"B514"}),
+    "no initialisation seen": ({(0, 0): filled(2), (1, 0): filled(2, "load anywhere")}, set()),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    lists, codes = MISTAKES[name]
+    texts, *_ = both_ways(lambda: run_lists(lists), monkeypatch, TABLE)
+    assert {code for text in texts for code in codes if code in text} == codes
+
+
+# ------------------------------------------------------------------------------------------------------------------- pipelines
+
+WAIT_EMPTY = """WAIT_EMPTY:
+    mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r13], %r14;
+    @!%p4 bra WAIT_EMPTY;
+"""
+LATE = "    setp.eq.u32 %p4, %r5, 6;\n"
+LESS = REFILLED.replace("24576", "16384")
+PIPELINES: dict[str, tuple[list[tuple[str, str]], dict[str, Any]]] = {
+    "correct": ([], {}),
+    "overwritten before its readers arrive": ([(WAIT_EMPTY, "")], {}),
+    "overwritten in one turn": ([(WAIT_EMPTY, f"{LATE}    @%p4 bra GO;\n{WAIT_EMPTY}GO:\n")], {}),
+    "released before it is read": ([(FREED, ""), (FIRST, FREED + FIRST)], {}),
+    "fewer bytes announced": ([(REFILLED, REFILLED.replace("24576", "24000"))], {}),
+    "more bytes announced": ([(REFILLED, REFILLED.replace("24576", "24592"))], {}),
+    "fewer in one turn": ([(REFILLED, f"{LATE}    @%p4 bra LESS;\n{REFILLED}    bra GO;\nLESS:\n{LESS}GO:\n")], {}),
+    "two copies to places that overlap": ([("%r16, %r15, 16384;", "%r16, %r15, 8192;")], {}),
+    "overlapping in one turn": ([("%r15, 16384;", f"%r15, 16384;\n{LATE}    @%p4 sub.u32 %r16, %r16, 8192;")], {}),
+    "other coordinates": ([("shl.b32 %r17, %r5, 6;", "shl.b32 %r17, %r5, 5;")], {}),
+    "outside the tensor in one turn": ([("mov.u32 %r18, 0;", f"mov.u32 %r18, 0;\n{LATE}    @%p4 mov.u32 %r18, 8;")], {}),
+    "another box": ([(REFILLED, REFILLED.replace("24576", "12288"))], {"BOX": 32, "SWIZZLE": "64B"}),
+    "another swizzle": ([], {"SWIZZLE": "none"}),
+}
+"""What is replaced in the text, and in the launch."""
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("options", [{}, {"check": "race"}], ids=str)
+def test_a_pipeline(name: str, options: dict[str, Any], copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_kernels, "STEPS", 10)
+    text, (changes, more) = gemm_kernels.TEXT, PIPELINES[name]
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    for key, value in more.items():
+        monkeypatch.setattr(gemm_kernels, key, value)
+
+    def run() -> Any:
+        result, is_right = gemm_kernels.launch(text, **({"max_instructions": 100_000} | options))
+        return outcome(result, is_right)
+
+    diagnostics, *_, is_right = both_ways(run, monkeypatch, TABLE)
+    if name == "correct":
+        assert is_right
+        assert not diagnostics
+        assert len(copies) < 40 or not options
+    else:
+        assert diagnostics or not is_right
+
+
+def random_steps(choice: Random, own: int, bold: float) -> list[boxes.Step]:
+    """Steps of a warp, mostly legal ones."""
+    found = []
+    for _ in range(choice.randrange(4, boxes.MOST)):
+        kind = choice.choice(
+            [*list(STEPS)[:3] * 6, *list(STEPS)[3:5], "expect", "arrive", "expect", "wait", "wait", "read", "write", "fence"]
+        )
+        rank = own if choice.random() < 0.7 else own ^ 1
+        bar = (own if kind in ("load", "wait") else rank) << 24 | 8 * choice.randrange(boxes.BARRIERS)
+        dst = (bar & ~0xFF) + choice.choice((0, 1024, 2048, 3072, 1152))
+        if kind == "load of a pair" and choice.random() < 0.5:
+            dst ^= 1 << 24
+        amount = choice.choice((1, 2, 3)) if "multicast" in kind else choice.choice((BOX, 2 * BOX, 4 * BOX))
+        at = choice.choice((0, 16, 32, 64)), choice.randrange(0, 32)
+        if choice.random() < bold:
+            at = choice.choice((-16, 500, 0)), choice.choice((-1, 60, 64))
+            kind = choice.choice((kind, "invalidate", "overwrite", "exit"))
+        lanes = choice.choice((1, 1, 1, 1 << 31, 1 << 7, 3))
+        found.append(step(kind, dst, bar, amount, at, lanes, choice.choice((0, 1))))
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.integers(0, 1 << 30),
+    st.sampled_from((0.0, 0.0, 0.05)),
+    st.sampled_from((1, 2, 4, 30)),
+    st.sampled_from(("race", "race", "all")),
+)
+def test_any_lists(seed: int, bold: float, arrivals: int, check: str) -> None:
+    choice = Random(seed)
+    lists = {(cta, warp): random_steps(choice, cta, bold) for cta in (0, 1) for warp in (0, 1)}
+    with pytest.MonkeyPatch.context() as patch:
+        both_ways(lambda: run_lists(lists, arrivals, check=check), patch, TABLE)

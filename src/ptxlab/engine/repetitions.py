@@ -5,7 +5,7 @@ registers, in a CTA whose state is the same, as far as the execution depends on 
 state; each state has a number. Where it may have changed, the number of the CTA's state is set to 0 until a handler knows it again.
 
 Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.box_copies`), and one
-execution tells it how to copy all boxes of a tensor map.
+execution tells it how to copy all boxes of a tensor map. Observers are told which box is copied, and where it goes (`CopyWord`).
 
 The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each
 execution has calls of functions that do what the observers do, before what the instruction does; these executions end with the launch.

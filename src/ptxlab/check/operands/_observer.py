@@ -20,6 +20,7 @@ from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Entries, Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
+from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
@@ -60,7 +61,6 @@ class OperandCheck(Observer):
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
         self._layouts: dict[Layout, int] = {}
-        self._places: dict[int, int] = {}
         self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
         """Of the operands of an instruction, by the places and arrays of the tiles in shared memory: equal CTAs share them."""
         self._steps: set[tuple[Images, Images]] = set()
@@ -80,13 +80,14 @@ class OperandCheck(Observer):
         self._by_bytes = launch.program.stores_parts_of_words
         self._listed = ListedWords() if launch.program.joins_parts_of_words else None
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
+        self._copies = CompiledCopies(self._noted)
         self._elements = ElementCheck(launch, self._reporter, self._repetitions, self._listed)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
         self._compiled = CompiledProducts(launch, self._elements, self._word_check, self._repetitions, self._alike, self._steps)
-        self.repetition = self._compiled.repetition  # type: ignore[method-assign]
+        self.repetition = self._copies.or_products(self._compiled.repetition)  # type: ignore[method-assign]
         self._scale_check = ScaleCheck(self._reporter, self._listed)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
@@ -97,7 +98,7 @@ class OperandCheck(Observer):
         noted = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
         for cta, words in zip(ctas, noted, strict=True):
             taken = CtaTaken() if words is None else words.taken
-            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts, taken, self._places), words, taken)
+            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts, taken, self._copies), words, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
 

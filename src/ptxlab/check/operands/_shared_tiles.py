@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
-from ptxlab.check.operands.compiled.cta_words import CtaTaken
+from ptxlab.check.operands.compiled.copies import CompiledCopies
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaTaken
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
@@ -55,42 +56,54 @@ class SharedTiles:
 
     Parameters
     ----------
-    layouts, places : numbers of layouts and of places of tiles, the same in all CTAs
+    layouts : numbers of layouts, the same in all CTAs
+    copies : numbers of places, the same in all CTAs, and the copies that compiled code repeats
     taken : by which compiled code knows the tiles
 
     Attributes
     ----------
-    placed : by the offset of their first byte
     layout : a number for the places of the tiles, the same in all CTAs with tiles at the same places
     arrays : a number for the places of the tiles and their arrays
     """
 
-    __slots__ = ("_changes", "_chunks", "_count", "_layouts", "_places", "_relative", "_taken", "arrays", "cta", "layout", "placed")
+    __slots__ = ("_chunks", "_copies", "_layouts", "_placed", "_relative", "_taken", "arrays", "cta", "layout")
 
-    def __init__(self, cta: Any, layouts: dict[Layout, int], taken: CtaTaken, places: dict[int, int]) -> None:
+    def __init__(self, cta: Any, layouts: dict[Layout, int], taken: CtaTaken, copies: CompiledCopies) -> None:
         self.cta = cta
-        self._taken, self._places = taken, places
-        self._changes = 0
+        self._taken, self._copies = taken, copies
+        copies.reach(len(cta.shared))
         self._layouts = layouts
-        self.placed: dict[int, PlacedTile] = {}
+        self._placed: dict[int, PlacedTile] = {}
         self._chunks = -(-len(cta.shared) // CHUNK)
-        self._count = 0
         self._relative: dict[tuple[int, ...], tuple[list[int], RelativePlaces]] = {}
         """By the offsets of tiles their numbers, and where they lie."""
         self._arranged()
 
+    @property
+    def placed(self) -> dict[int, PlacedTile]:
+        """The tiles by the offset of their first byte."""
+        if self._taken.was_copied():
+            for offset, held in self._placed.items():
+                place = self.place(offset)
+                if place < MOST_TILES:
+                    source, number, coordinates = self._taken.copied(place, len(held.tile.coordinates))
+                    if number > held.number:
+                        op, tile_at = self._copies.source(source)
+                        self._placed[offset] = PlacedTile(number, tile_at(coordinates, self.cta, offset), op, held.end)
+        return self._placed
+
     def copied(self, tile: CopiedTile, op: Op) -> None:
         """A tile has been placed."""
-        self._count += 1
+        count = self._taken.count_copy()
         offset, end = tile.offset, tile.offset + tile.size
         before = self.placed.get(offset)
         if before is None or before.end != end:
             for other in [o for o, held in self.placed.items() if o < end and offset < held.end]:
                 self._place(other, replace(self.placed[other], end=offset) if other < offset else None)
-            self._place(offset, PlacedTile(self._count, tile, op, end))
+            self._place(offset, PlacedTile(count, tile, op, end))
             self._arranged()
         else:
-            self._place(offset, PlacedTile(self._count, tile, op, end))
+            self._place(offset, PlacedTile(count, tile, op, end))
             if before.tile.array is not tile.array:
                 self._arranged()
 
@@ -104,18 +117,16 @@ class SharedTiles:
 
     def _place(self, offset: int, placed: PlacedTile | None) -> None:
         """There is another tile at an offset, or none."""
-        self._changes += 1
-        place = self.place(offset)
         if placed is None:
             del self.placed[offset]
-            self._taken.set_tile(place, 0)
+            self._taken.set_tile(self.place(offset), 0, 0)
         else:
             self.placed[offset] = placed
-            self._taken.set_tile(place, self._changes)
+            self._taken.set_tile(self.place(offset), placed.end, self._copies.number(placed.tile.array))
 
     def place(self, offset: int) -> int:
         """The number of a place."""
-        return self._places.setdefault(offset, len(self._places))
+        return self._copies.place(offset)
 
     def number_at(self, offset: int | None) -> int:
         """What numbers the tile at an offset, in its CTA; 0 if compiled code knows none there."""

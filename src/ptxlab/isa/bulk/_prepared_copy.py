@@ -110,11 +110,21 @@ class PreparedTmaCopy:
         """What `deliver` places in shared memory, for observers."""
         array, contents, places = self._copied or self._what_is_copied()
         if array is not None:
-            box, start = self.box, self.part.address
-            data = box.padded or CHUNK
             for cta, offset, _ in targets:
-                order = self._order(offset)
-                yield CopiedTile(array, self.coordinates, cta, offset, box.footprint, order, contents, start, places, data)
+                yield self._tile(array, contents, places, cta, offset)
+
+    def tile_at(self, cta: context.Cta, offset: int) -> CopiedTile:
+        """What `deliver` places at an offset of the shared memory of a CTA, if tiles of the array are known."""
+        array, contents, places = self._copied or self._what_is_copied()
+        assert array is not None
+        return self._tile(array, contents, places, cta, offset)
+
+    def _tile(
+        self, array: TileArray, contents: Callable[[], U8], places: NDArray[np.int64] | None, cta: context.Cta, offset: int
+    ) -> CopiedTile:
+        box, order = self.box, self._order(offset)
+        data = box.padded or CHUNK
+        return CopiedTile(array, self.coordinates, cta, offset, box.footprint, order, contents, self.part.address, places, data)
 
     def _what_is_copied(self) -> tuple[TileArray | None, Callable[[], U8], NDArray[np.int64] | None]:
         """The array, what returns the bytes of the box, and the places of its chunks in global memory: see `CopiedTile`."""

@@ -192,8 +192,16 @@ def load(warp: context.WarpContext) -> None:
             undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
             accesses = partial(copy.loaded, targets)
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
+            operation.tile_at = partial(_tile_at, warp, copy)
         if not (spread and warp.machine.observed):
             repeat_box(warp, operation, copy.tile, address, place[1])
+
+
+def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:
+    """The box of a copy's tensor map at other coordinates, as it is copied to an offset in shared memory."""
+    region = copy.tile.region(coordinates, ())
+    memory = warp.machine.global_view(warp, region.address, region.size, False, region.size)
+    return PreparedTmaCopy(copy.raw, copy.tile, coordinates, region, region, memory).tile_at(cta, offset)
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:

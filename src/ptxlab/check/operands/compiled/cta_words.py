@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["MOST_ACCUMULATORS", "MOST_TILES", "CtaTaken", "CtaWord", "TakenWord"]
+if TYPE_CHECKING:
+    from ptxlab.native import Value
+
+__all__ = ["MOST_ACCUMULATORS", "MOST_TILES", "CtaTaken", "CtaWord", "PlacedWord", "TakenWord", "placed_at"]
 
 
 class TakenWord(IntEnum):
@@ -36,12 +40,19 @@ class TakenWord(IntEnum):
 class CtaWord(IntEnum):
     """The words of a CTA (`ptxlab.engine.context.Word.OPERANDS_TAKEN`), before those of its accumulators (`TakenWord`).
 
+    Those of the tiles at the places follow (`PlacedWord`).
+
     ``OTHERWISE`` is 1 if something has been brought to its memory that words do not tell of. ``ARRAYS`` is 1 more than
     `SharedTiles.arrays`; from ``TILES`` on are words of tiles, by the numbers of their places: each changes with the tile, 0 for none.
+    ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy; ``COPIED`` is 1 if compiled code has copied since
+    Python has asked.
     """
 
     OTHERWISE = 0
     ARRAYS = 1
+    CHANGES = 2
+    COPIES = 3
+    COPIED = 4
     TILES = 8
     ACCUMULATORS = 40
 
@@ -50,6 +61,25 @@ MOST_TILES = CtaWord.ACCUMULATORS - CtaWord.TILES
 """Places of tiles of which compiled code knows."""
 MOST_ACCUMULATORS = 64
 """Accumulators of a CTA of which compiled code knows."""
+
+
+_PLACED = CtaWord.ACCUMULATORS + MOST_ACCUMULATORS * TakenWord.END
+
+
+class PlacedWord(IntEnum):
+    """The words of the tile at a place: its end, 0 if there is none; its array, what has copied it, and its number; its coordinates."""
+
+    STOP = 0
+    ARRAY = 1
+    SOURCE = 2
+    NUMBER = 3
+    COORDINATES = 4
+    END = 9
+
+
+def placed_at(cta: Value, place: Value) -> Value:
+    """Where the words of the tile at a place are."""
+    return cta.at(place * (8 * PlacedWord.END) + 8 * _PLACED)
 
 
 class CtaTaken:
@@ -63,7 +93,7 @@ class CtaTaken:
     __slots__ = ("_words", "address")
 
     def __init__(self) -> None:
-        self._words: NDArray[np.int64] = np.zeros(CtaWord.ACCUMULATORS + MOST_ACCUMULATORS * TakenWord.END, np.int64)
+        self._words: NDArray[np.int64] = np.zeros(_PLACED + MOST_TILES * PlacedWord.END, np.int64)
         self.address = address_of(self._words)
 
     def brought_otherwise(self) -> None:
@@ -74,10 +104,34 @@ class CtaTaken:
         """Tiles are at other places, or come from other arrays."""
         self._words[CtaWord.ARRAYS] = arrays + 1
 
-    def set_tile(self, place: int, number: int) -> None:
-        """There is another tile at a place, with this number, or none."""
+    def count_copy(self) -> int:
+        """The number of the next copy."""
+        self._words[CtaWord.COPIES] += 1
+        return self._words.item(CtaWord.COPIES)
+
+    def set_tile(self, place: int, stop: int, array: int) -> None:
+        """There is another tile at a place, up to an offset and of an array; or none up to 0."""
+        self._words[CtaWord.CHANGES] += 1
         if place < MOST_TILES:
-            self._words[CtaWord.TILES + place] = number
+            self._words[CtaWord.TILES + place] = self._words[CtaWord.CHANGES] if stop else 0
+            self._placed(place)[[PlacedWord.STOP, PlacedWord.ARRAY]] = stop, array
+
+    def _placed(self, place: int) -> NDArray[np.int64]:
+        first = _PLACED + place * PlacedWord.END
+        return self._words[first : first + PlacedWord.END]
+
+    def was_copied(self) -> bool:
+        """Whether compiled code has copied since this has been asked."""
+        if not self._words.item(CtaWord.COPIED):
+            return False
+        self._words[CtaWord.COPIED] = 0
+        return True
+
+    def copied(self, place: int, count: int) -> tuple[int, int, tuple[int, ...]]:
+        """The source of the tile that compiled code has copied to a place last, if any; its number; and so many coordinates."""
+        words: list[int] = self._placed(place).tolist()
+        first = int(PlacedWord.COORDINATES)
+        return words[PlacedWord.SOURCE], words[PlacedWord.NUMBER], tuple(words[first : first + count])
 
     def tile(self, place: int) -> int:
         """The number of the tile at a place; 0 if there is none of which compiled code knows."""

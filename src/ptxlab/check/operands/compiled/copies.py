@@ -1,0 +1,132 @@
+"""Copies of boxes that compiled code repeats: the tile at a place is another one of the same array.
+
+Compiled code enters which box it is. Python makes the tile of it when it asks for the tiles of a CTA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab import native
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at
+from ptxlab.engine.context import Word
+from ptxlab.engine.repetitions import CopyWord
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.isa.native_ops import BOX_ALIGNMENT
+from ptxlab.isa.tiles import CopiedTile, TileArray
+from ptxlab.machine.observe.observer import ObservedRepetition
+from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.engine.repetitions import Call
+    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operands import Op
+
+__all__ = ["CompiledCopies"]
+
+_Repetition: TypeAlias = "Callable[[AsyncOperation], ObservedRepetition | None]"
+
+
+def _place(code: native.Function, words: native.Value, copy: native.Value) -> native.Value:
+    """One more than the number of the place where a box goes, 0 if it has none."""
+    return words.pointer(0).load("i64", copy.word(CopyWord.OFFSET) >> (BOX_ALIGNMENT.bit_length() - 1))
+
+
+def _ask(module: native.Module) -> None:
+    """``i64 ask(context, words, copy)``: 0 if there is a tile of the same array and size at the place of the box, in the CTA itself."""
+    code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
+    context, words, copy = code.parameters
+    cta, place = context.pointer(Word.OPERANDS_TAKEN), _place(code, words, copy)
+    own = (copy.word(CopyWord.RANK) << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK))
+    with code.when(cta.eq(0) | ~own | (place - 1).uge(MOST_TILES)):
+        code.ret(1)
+    placed = placed_at(cta, place - 1)
+    stop = copy.word(CopyWord.OFFSET) + copy.word(CopyWord.SIZE)
+    same = placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(1))
+    code.ret((~same).to("i64"))
+
+
+def _note(module: native.Module) -> None:
+    """``i64 note(context, words, copy)``: such a box is the tile at its place."""
+    code = native.Function(module, "note", "i64", "ptr context, ptr words, ptr copy")
+    context, words, copy = code.parameters
+    cta, place = context.pointer(Word.OPERANDS_TAKEN), _place(code, words, copy) - 1
+    changes, copies = (cta.word(word) + 1 for word in (CtaWord.CHANGES, CtaWord.COPIES))
+    cta.set_words({CtaWord.CHANGES: changes, CtaWord.COPIES: copies, CtaWord.COPIED: 1})
+    cta.at((place + CtaWord.TILES) << 3).store(changes)
+    placed = placed_at(cta, place)
+    placed.set_words({PlacedWord.NUMBER: copies, PlacedWord.SOURCE: words.word(2)})
+    with code.loop(words.word(3)) as i:
+        placed.at((i + PlacedWord.COORDINATES) << 3).store(copy.at((i + CopyWord.COORDINATES) << 3).load("i64"))
+    code.ret(0)
+
+
+@cache
+def _library() -> native.Library:
+    """``ask`` and ``note``, compiled or from the cache."""
+    module = native.Module()
+    _ask(module)
+    _note(module)
+    return native.compile_ir(module.text(), ["ask", "note"], opt=1, light=True)
+
+
+class CompiledCopies:
+    """The places of tiles in shared memory, the same in all CTAs, their arrays, and from where they are copied; one for each launch.
+
+    ``follows_words``: the launch follows each word, so that compiled code copies nothing.
+    """
+
+    def __init__(self, follows_words: bool) -> None:
+        self._follows_words = follows_words
+        self._places: dict[int, int] = {}
+        self._table: NDArray[np.int64] = np.zeros(0, np.int64)
+        """One more than the number of a place, by the offset in units of `BOX_ALIGNMENT`."""
+        self._arrays: dict[TileArray, int] = {}
+        self._sources: list[tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile]]] = []
+        self._calls: dict[tuple[int, TileArray], tuple[NDArray[np.int64], Call, Call]] = {}
+
+    def reach(self, size: int) -> None:
+        """The CTAs have so many bytes of shared memory."""
+        if not self._table.size:
+            self._table = np.zeros(size // BOX_ALIGNMENT + 1, np.int64)
+
+    def place(self, offset: int) -> int:
+        """The number of a place."""
+        found = self._places.get(offset)
+        if found is None:
+            found = self._places[offset] = len(self._places)
+            if offset % BOX_ALIGNMENT == 0:
+                self._table[offset // BOX_ALIGNMENT] = found + 1
+        return found
+
+    def number(self, array: TileArray) -> int:
+        """The number of an array."""
+        return self._arrays.setdefault(array, len(self._arrays))
+
+    def source(self, number: int) -> tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile]]:
+        """The instruction that copies from a source, and what makes a tile of coordinates, a CTA and an offset there."""
+        return self._sources[number]
+
+    def or_products(self, products: _Repetition) -> _Repetition:
+        """How compiled code repeats copies, and products."""
+        return lambda operation: products(operation) if operation.tiles is None else self.repetition(operation)
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        """How compiled code copies other boxes of the same array; None if it cannot, or if this one has been copied to several places."""
+        tiles = [] if operation.tiles is None or self._follows_words else list(operation.tiles())
+        if len(tiles) != 1 or operation.tile_at is None:
+            return None
+        key, tile = (operation.op.index, tiles[0].array), tiles[0]
+        found = self._calls.get(key)
+        if found is None:
+            about = address_of(self._table), self.number(tile.array), len(self._sources), len(tile.coordinates)
+            self._sources.append((operation.op, operation.tile_at))
+            words = np.array(about, np.int64)
+            ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
+            found = self._calls[key] = words, ask, note
+        return ObservedRepetition(ask=(found[1],), note=(found[2],), kept=found)

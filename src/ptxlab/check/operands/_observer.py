@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.observe.observer import ObservedRepetition
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck"]
@@ -87,7 +88,6 @@ class OperandCheck(Observer):
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
         self._compiled = CompiledProducts(launch, self._elements, self._word_check, self._repetitions, self._alike, self._steps)
-        self.repetition = self._copies.or_products(self._compiled.repetition)  # type: ignore[method-assign]
         self._scale_check = ScaleCheck(self._reporter, self._listed)
         self._tried: Counter[int] = Counter()
         """By copy to tensor memory how often another descriptor has been looked for."""
@@ -150,6 +150,9 @@ class OperandCheck(Observer):
                 words.copied(operation.words)
         elif operation.tensor_copy is not None:
             self._copied_to_tensor_memory(operation, operation.tensor_copy())
+
+    def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        return (self._compiled if operation.tiles is None else self._copies).repetition(operation)
 
     def _words_of(self, cta: Any) -> Words | None:
         """From where the words of a CTA come, if that is followed."""

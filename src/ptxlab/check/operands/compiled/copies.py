@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
 
 __all__ = ["CompiledCopies"]
-
-_Repetition: TypeAlias = "Callable[[AsyncOperation], ObservedRepetition | None]"
 
 
 def _place(code: native.Function, words: native.Value, copy: native.Value) -> native.Value:
@@ -111,10 +109,6 @@ class CompiledCopies:
     def source(self, number: int) -> tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile]]:
         """The instruction that copies from a source, and what makes a tile of coordinates, a CTA and an offset there."""
         return self._sources[number]
-
-    def or_products(self, products: _Repetition) -> _Repetition:
-        """How compiled code repeats copies, and products."""
-        return lambda operation: products(operation) if operation.tiles is None else self.repetition(operation)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code copies other boxes of the same array; None if it cannot, or if this one has been copied to several places."""

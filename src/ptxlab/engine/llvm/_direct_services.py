@@ -97,14 +97,18 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
             service.count()
 
 
+def _function_of_values(module: Module, name: str, result: str, parameters: str, count: int) -> Function:
+    """A new outlined function, whose last parameters are so many values of registers."""
+    module.outlined[name] = name, result
+    return Function(module, name, result, parameters + "".join(f", i64 value{index}" for index in range(count)), internal=True)
+
+
 def _repeat(module: Module, count: int) -> str:
     """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
     name = f"repeat.{count}"
     if name in module.outlined:
         return name
-    module.outlined[name] = name, "i32"
-    parameters = "ptr context, i64 op, i64 lane" + "".join(f", i64 value{index}" for index in range(count))
-    code = Function(module, name, "i32", parameters, internal=True)
+    code = _function_of_values(module, name, "i32", "ptr context, i64 op, i64 lane", count)
     context, op, lane, *values = code.parameters
     where = context.pointer(Word.REPEATED_IN)
     state = where.word(0)
@@ -131,9 +135,7 @@ def _known(module: Module, count: int) -> str:
     name = f"known.{count}"
     if name in module.outlined:
         return name
-    module.outlined[name] = name, "ptr"
-    parameters = "ptr context, i64 key" + "".join(f", i64 value{index}" for index in range(count))
-    code = Function(module, name, "ptr", parameters, internal=True)
+    code = _function_of_values(module, name, "ptr", "ptr context, i64 key", count)
     context, *same = code.parameters
     table = context.pointer(Word.REPETITIONS)
     with code.when(table.eq(0)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_tick, own_clock
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
@@ -116,10 +116,8 @@ def _commit(module: Module) -> None:
         c.call("gather", "void", state, about)
         for place, before in zip(places, kept, strict=True):
             place.store(before)  # what the warp itself has accessed is not released
-        for line in (Row.EXECUTION, Row.TENSOR):
-            for component in Component:
-                place = gathered.at((width * line + slot + component) << 2)
-                place.store(clock.to("i32").intrinsic("umax", place.load("i32")))
+        for component in Component:
+            emit_advance(state, slot, component, clock.to("i32"), gathered)
         _words_of_warp(state, about).set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_HEAD: (slot << 32) | (head & _OP)})
         with c.when(((completes >> rank) & 1).ne(0)):
             c.call("complete", "void", about)

@@ -5,7 +5,8 @@ of this one: so a commit is compared with the one before it. A pair is one measu
 order; a row's figure is the median of the ratios of its pairs. So what else the machine does in the meantime falls on both.
 
 Launches are compared without checks, and with the checks that both trees have (`common`). The rows with default checks are shown, but no
-limit holds for them: a tree may have checks by default that the other one does not have. In ``detached`` rows a session of the debugger
+limit holds for them: a tree may have checks by default that the other one does not have. ``added`` rows are what checks add to a launch
+without. In ``detached`` rows a session of the debugger
 has begun and ended in the process before it is measured, if the tree has a debugger. Python writes bytecode before a fresh start is
 measured, as it does in an installed package.
 """
@@ -44,6 +45,7 @@ Measure = Callable[[], float]
 def rows() -> list[str]:
     """The names of all rows; those of ``fresh`` start a new Python for each measurement."""
     launches = [f"launch {name} {check}" for name in WORKLOADS for check in ("none", "common", "default")]
+    launches += [f"added {name} {check}" for name in WORKLOADS for check in ("common", "default")]
     launches += [f"detached {name} common" for name in WORKLOADS]
     units = ["scalar", *(f"service {name}" for name in services()), "parse", *(f"prepared {name}" for name in CASES)]
     fresh = ["fresh import", "fresh cold common", "fresh cold default"]

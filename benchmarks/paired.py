@@ -33,6 +33,13 @@ def _launch(row: str) -> Measure:
     return lambda: _timed(once)
 
 
+def _added(row: str) -> Measure:
+    """The time that checks add to a launch: with and without them, one right after the other."""
+    name, check = row.split()
+    checked, plain = _launch(f"{name} {check}"), _launch(f"{name} none")
+    return lambda: checked() - plain()
+
+
 def _detached(row: str) -> Measure:
     """Launches after a session of the debugger, which has been closed; plain launches in a version without a debugger."""
     try:
@@ -97,7 +104,7 @@ def main(row: str) -> None:
     """Answer until standard input ends; a fresh row answers once."""
     kind, _, rest = row.partition(" ")
     kinds = {"launch": _launch, "scalar": _scalar, "service": _service, "parse": _parse, "prepared": _prepared, "fresh": _fresh}
-    kinds |= {"approximate": _approximate, "detached": _detached}
+    kinds |= {"added": _added, "approximate": _approximate, "detached": _detached}
     measure = kinds[kind](rest)
     if kind == "fresh":
         print(measure())

@@ -77,7 +77,8 @@ def test_common_checks_are_checks_of_a_launch() -> None:
 @pytest.mark.sweep
 def test_two_trees_are_compared_in_pairs() -> None:
     """The tree with itself: both sides measure, and the ratio is that of the pairs."""
-    of_each_kind = ("launch attention none", "detached attention common", "service bar.sync", "prepared nvf4", "approximate div.full.f32")
+    launches = ("launch attention none", "added attention common", "detached attention common")
+    of_each_kind = (*launches, "service bar.sync", "prepared nvf4", "approximate div.full.f32")
     assert {*of_each_kind, "fresh import"} <= set(rows())
     ours, theirs, ratio = compare("service bar.sync", ROOT, ROOT, pairs=3)
     assert ours > 0

@@ -6,6 +6,7 @@ Two kernels execute lists of steps that random tests make, so each is compiled o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -423,3 +424,29 @@ def test_a_commit_of_a_thread_that_has_issued_nothing() -> None:
         _, texts, *_ = both_ways(commits_kernel(1), [steps], 64, True, check=("tmem",))
         assert len(texts) == count
         assert all("T633" in text for text in texts)
+
+
+@pytest.mark.parametrize("check", ["none", "race"])
+def test_an_arrival_that_is_not_the_compiled_one_reaches_its_handler(check: str) -> None:
+    """A program may have other services than the one of which its code was compiled."""
+    body = """
+    setp.eq.u32 p, tid, 0;
+    @p mbarrier.init.shared.b64 [mb], 32;
+    bar.sync 0;
+    mbarrier.arrive.shared.b64 _, [mb];
+    """
+    own, calls = kernel(body, shared=MBARRIERS), []
+    program, executable = own.variant(True, check == "race")
+
+    def handler(warp: Any) -> Any:
+        calls.append(warp.op.opcode)
+        return arrival.row.semantics(warp)
+
+    arrival = next(op for op in program.ops if op.opcode.startswith("mbarrier.arrive"))
+    changed = replace(arrival, row=replace(arrival.row, semantics=handler))
+    ops = [changed if op is arrival else op for op in program.ops]
+    checks = "none" if check == "none" else (check,)
+    for ran, expected in ((program, 0), (replace(program, ops=ops), 1)):
+        with own.replaced(ran, executable):
+            own.launch(grid=1, block=32, args=[np.zeros(32, np.uint32)], check=checks).raise_for_errors()
+        assert len(calls) == expected

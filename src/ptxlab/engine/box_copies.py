@@ -189,7 +189,7 @@ class _Box:
         unless(self.code, self.order.ne(0))
 
     def inside(self, rank: Value, offset: Value) -> Value:
-        """The host address of the box in the shared memory of a CTA; returns from the function unless it has room there."""
+        """The host address of the box in the shared memory of a CTA; the emitted function returns unless the box fits there."""
         shared, size = shared_of(self.code, self.context, rank)
         unless(self.code, (offset + self.words.word(BoxWord.FOOTPRINT)).ule(size))
         return shared.at(offset)

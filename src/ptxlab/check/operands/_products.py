@@ -175,7 +175,7 @@ class CompiledProducts:
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees()
         of_a = (-1, 0) if a is None else (a.column, a.columns)
-        ask, note = repeated.calls(number, product.columns, product.accumulate, self._repetitions.address, *of_a)
+        ask, note = repeated.calls.of(number, product.columns, product.accumulate, self._repetitions.address, *of_a)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
 
     def _of_tiles(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
@@ -192,5 +192,5 @@ class CompiledProducts:
             self.images[before.compiled.number] = before
             together = (before, images) in self._steps and not before.repeats(images)
             images.compiled.expect(before.compiled.number, together)
-        ask, note = images.compiled.calls(number, product.columns, product.accumulate, self._repetitions.address)
+        ask, note = images.compiled.calls.of(number, product.columns, product.accumulate, self._repetitions.address)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=images)

@@ -7,6 +7,7 @@ Where their outcome is certain (`ptxlab.engine.direct_services`), and where the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
@@ -77,17 +78,17 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
     """
     code, context = caller.code, caller.context
     with code.when((mask & (mask - 1)).eq(0)):
-        lane = mask.lowest_bit()
-        values = []
+        service = _Service(caller, frame, op, mask, go_on)
+        lane, values = service.lane, []
         for index in registers:
             register = caller.program.registers[index]
             row = frame.at(register.offset)
-            values.append((row.load("i32") >> lane & 1 if register.bits == 1 else row.load(f"i{register.bits}", lane.to("i64"))).to("i64"))
-        service = _Service(caller, frame, op, mask, go_on)
+            value = row.load("i32") >> lane.to("i32") & 1 if register.bits == 1 else row.load(f"i{register.bits}", lane)
+            values.append(value.to("i64"))
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
-            service.copy_box(op.effects.box, lane.to("i64"), values)
+            service.copy_box(op.effects.box, values)
             return
-        about = context, code.const("i64", op.index), lane.to("i64")
+        about = context, code.const("i64", op.index), lane
         repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
@@ -96,14 +97,18 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
             service.count()
 
 
+def _function_of_values(module: Module, name: str, result: str, parameters: str, count: int) -> Function:
+    """A new outlined function, whose last parameters are so many values of registers."""
+    module.outlined[name] = name, result
+    return Function(module, name, result, parameters + "".join(f", i64 value{index}" for index in range(count)), internal=True)
+
+
 def _repeat(module: Module, count: int) -> str:
     """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
     name = f"repeat.{count}"
     if name in module.outlined:
         return name
-    module.outlined[name] = name, "i32"
-    parameters = "ptr context, i64 op, i64 lane" + "".join(f", i64 value{index}" for index in range(count))
-    code = Function(module, name, "i32", parameters, internal=True)
+    code = _function_of_values(module, name, "i32", "ptr context, i64 op, i64 lane", count)
     context, op, lane, *values = code.parameters
     where = context.pointer(Word.REPEATED_IN)
     state = where.word(0)
@@ -123,9 +128,7 @@ def _known(module: Module, count: int) -> str:
     name = f"known.{count}"
     if name in module.outlined:
         return name
-    module.outlined[name] = name, "ptr"
-    parameters = "ptr context, i64 key" + "".join(f", i64 value{index}" for index in range(count))
-    code = Function(module, name, "ptr", parameters, internal=True)
+    code = _function_of_values(module, name, "ptr", "ptr context, i64 key", count)
     context, *same = code.parameters
     table = context.pointer(Word.REPETITIONS)
     with code.when(table.eq(0)):
@@ -159,6 +162,11 @@ class _Service:
     op: Op
     mask: Value
     go_on: Callable[[], None]
+    lane: Value = field(init=False)
+    """The lowest lane."""
+
+    def __post_init__(self) -> None:
+        self.lane = self.mask.lowest_bit().to("i64")
 
     def complete(self, number: Value) -> None:
         """The instruction is complete; ``number`` is for its event row."""
@@ -175,12 +183,12 @@ class _Service:
         """A wait of all lanes for one phase of one mbarrier of their CTA, which is complete."""
         caller, op = self.caller, self.op
         code, context = caller.code, caller.context
-        address, one_address = self._address(op.operands[1])
-        phase, one_phase = self._number(op.operands[2], 32 if wait.parity else 64)
+        bits = 32 if wait.parity else 64
+        address, phase = self._address(op.operands[1]), self._number(op.operands[2], bits)
         offset = address - context.word(Word.SHARED_RANK)
         shared, size = context.pointer(Word.SHARED), context.word(Word.SHARED_SIZE)
         found = (offset & 7).eq(0) & offset.ult(size)
-        for one in (one_address, one_phase):
+        for one in (self._is_one_address(op.operands[1]), self._is_one_number(op.operands[2], bits)):
             found = found if one is None else found & one
         with code.when(found):
             # One more than the completed phases, so the parity of the phase that is not complete.
@@ -204,13 +212,13 @@ class _Service:
         expects = not isinstance(effects, MbarrierArrive) or effects.expects
         if arrives:
             result, first = op.operands[0], 1
-        address, same = self._address(op.operands[first])
-        number, one_number = self._number(op.operands[first + 1], 32)
+        place, amount = op.operands[first : first + 2]
+        address, number = self._address(place), self._number(amount, 32)
         count, size = (one if arrives else nothing, number) if expects else (number, nothing)
         lanes = self.mask.intrinsic("ctpop").to("i64")
         steps = lanes * (1 + arrives) if expects else one
         certain = code.const("i1", 1) if expects else number.ne(0)
-        for each in (same, one_number):
+        for each in (self._is_one_address(place), self._is_one_number(amount, 32)):
             certain = certain if each is None else certain & each
         with code.when(certain):
             name = f"arrive_{'cluster' if op.q.space == 'shared::cluster' else 'cta'}"
@@ -227,15 +235,14 @@ class _Service:
         """A commit of one lane."""
         caller, (address, *ctas) = self.caller, self.op.operands
         code = caller.code
-        where, _ = self._address(address)
         many = bool(self.op.q.multicast)
-        which = self._number(ctas[0], 16)[0] if many else code.const("i64", 0)
+        which = self._number(ctas[0], 16) if many else code.const("i64", 0)
         name = f"commit_{'pair' if self.op.q.cta_group == 'cta_group::2' else 'cta'}_{'multicast' if many else 'one'}"
-        done = caller.helper(name, "i64", caller.context, self.mask, where, which)
+        done = caller.helper(name, "i64", caller.context, self.mask, self._address(address), which)
         with code.when(done.eq(0)):
             self.complete(caller.context.word(Word.ARRIVED))
 
-    def copy_box(self, box: BoxOperands, lane: Value, values: list[Value]) -> None:
+    def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
         """A copy of one lane of a box of the tensor map that ``values`` name."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
@@ -243,39 +250,46 @@ class _Service:
         with code.when(entry.ne(0)):
             items = coordinates_of(operands[box.tensor_map])
             copy = code.stack(f"[{CopyWord.COORDINATES + len(items)} x i64]")
-            copy.set_word(CopyWord.LANE, lane)
+            copy.set_word(CopyWord.LANE, self.lane)
             for index, item in enumerate(items, CopyWord.COORDINATES):
-                copy.set_word(index, self._number(item, 32)[0].to("i32").sext("i64"))
-            address, _ = self._address(operands[box.shared])
+                copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
+            address = self._address(operands[box.shared])
             if box.barrier < 0:
                 done = caller.helper(STORE, "i64", context, entry, address, copy)
             else:
-                barrier, _ = self._address(operands[box.barrier])
+                barrier = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)
-                ctas = self._number(operands[box.ctas], 16)[0] if multicast else code.const("i64", 0)
+                ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
                 name = load_name(op.q.direction != "shared::cta", op.q.cta_group == "cta_group::2", multicast)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()
 
-    def _address(self, operand: Resolved) -> tuple[Value, Value | None]:
-        """An address in the lowest lane, and whether all lanes have it; None if that is certain."""
+    def _address(self, operand: Resolved) -> Value:
+        """An address in the lowest lane."""
         source, row, added = self.caller.address(self.frame, operand)
-        if source == "u":
-            return added, None
-        value, same = self._common(row, f"i{source}")
-        return value + added, same
+        return added if source == "u" else self._first(row, f"i{source}").to("i64") + added
 
-    def _number(self, operand: Resolved, bits: int) -> tuple[Value, Value | None]:
-        """The same for a number; 1 if the operand is absent."""
-        code = self.caller.code
+    def _number(self, operand: Resolved, bits: int) -> Value:
+        """A number in the lowest lane; 1 if the operand is absent."""
         if isinstance(operand, Const | Unused):
-            return code.const("i64", operand.value & (1 << bits) - 1 if isinstance(operand, Const) else 1), None
-        return self._common(self.caller.row(self.frame, operand, bits), f"i{bits}")
+            return self.caller.code.const("i64", operand.value & (1 << bits) - 1 if isinstance(operand, Const) else 1)
+        return self._first(self.caller.row(self.frame, operand, bits), f"i{bits}").to("i64")
 
-    def _common(self, row: Value, element: str) -> tuple[Value, Value]:
-        """The value in the lowest lane, and whether all lanes have it."""
-        mask = self.mask
-        value = row.load(element, mask.lowest_bit().to("i64"))
-        same = row.load(f"<32 x {element}>", align=64).eq(value.splat(32)).cast("i32")
-        return value.to("i64"), (same & mask).eq(mask)
+    def _is_one_address(self, operand: Resolved) -> Value | None:
+        """Whether all lanes have the same address; None if that is certain."""
+        source, row, _ = self.caller.address(self.frame, operand)
+        return None if source == "u" else self._is_same(row, f"i{source}")
+
+    def _is_one_number(self, operand: Resolved, bits: int) -> Value | None:
+        """Whether all lanes have the same number; None if that is certain."""
+        return None if isinstance(operand, Const | Unused) else self._is_same(self.caller.row(self.frame, operand, bits), f"i{bits}")
+
+    def _first(self, row: Value, element: str) -> Value:
+        """What the lowest lane has in a row."""
+        return row.load(element, self.lane)
+
+    def _is_same(self, row: Value, element: str) -> Value:
+        """Whether all lanes have the same in a row."""
+        same = row.load(f"<32 x {element}>", align=64).eq(self._first(row, element).splat(32)).cast("i32")
+        return (same & self.mask).eq(self.mask)

@@ -50,12 +50,15 @@ class ProgramFacts:
     together : by instruction, whether it is a service that all lanes execute together
     frames, memories, launch_memories : of warps, CTAs and launches that have ended, for the next launch
     prepared : what launches with the last options begin with (`ptxlab.machine.launch.prepared`)
+    changed : the indices of instructions that are not those for which code was compiled: it completes and repeats none of them
     tracked : whether the program follows undefined bits
     executed : whether a launch of the program has run to its end
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, compiled: Program) -> None:
         self.program = program
+        changed = () if compiled is program else zip(program.ops, compiled.ops, strict=True)
+        self.changed = frozenset(op.index for op, own in changed if op is not own)
         registers = program.registers
         self.register_offsets = [r.offset for r in registers]
         self.register_shadows = [r.shadow for r in registers]
@@ -140,7 +143,7 @@ def facts_of(program: Program, executable: Executable) -> ProgramFacts:
     """The facts about a program, kept with its executable; programs whose services differ may share one."""
     found = _FACTS.get(executable)
     if found is None or found.program is not program:
-        found = _FACTS[executable] = ProgramFacts(program)
+        found = _FACTS[executable] = ProgramFacts(program, executable.program)
     return found
 
 

@@ -89,11 +89,12 @@ def _table_of_repetitions(launch: Launch) -> int:
 
 def _permit_arrivals(launch: Launch) -> None:
     """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once."""
-    observer, arrivals, permitted = launch.observer, launch.facts.of(direct_arrivals), launch.host_memory.permitted
+    observer, facts, permitted = launch.observer, launch.facts, launch.host_memory.permitted
+    arrivals, groups = ([op for op in facts.of(find) if op.index not in facts.changed] for find in (direct_arrivals, direct_groups))
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
-    for op in launch.facts.of(direct_groups) if observer is None and not launch.deferred else ():
+    for op in groups if observer is None and not launch.deferred else ():
         permitted[op.index] = 1
 
 
@@ -224,7 +225,10 @@ class Warp(Registers):
     @property
     def repeats(self) -> bool:
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        return self.words[_AT.REPETITIONS] != 0 and not self.mask & (self.mask - 1) and self.op.index in self.launch.facts.of(repeatable)
+        if not self.words[_AT.REPETITIONS] or self.mask & (self.mask - 1):
+            return False
+        index, facts = self.op.index, self.launch.facts
+        return index in facts.of(repeatable) and index not in facts.changed
 
     def repeat(self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""

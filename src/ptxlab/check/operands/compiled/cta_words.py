@@ -19,9 +19,9 @@ __all__ = ["MOST_ACCUMULATORS", "MOST_TILES", "CtaTaken", "CtaWord", "PlacedWord
 class TakenWord(IntEnum):
     """The words of `LastTaken`: the number of the instruction, 0 if it is not repeated, and its bases; then those of the one before.
 
-    ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is how many columns D has
-    had at most. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none, and behind it are what
-    number the tiles; ``TILED`` is 1 if compiled code has entered them.
+    ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is the largest number of
+    columns of D. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none; ``TILED`` is 1 if
+    compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B.
     """
 
     NUMBER = 0
@@ -42,10 +42,10 @@ class CtaWord(IntEnum):
 
     Those of the tiles at the places follow (`PlacedWord`).
 
-    ``OTHERWISE`` is 1 if something has been brought to its memory that words do not tell of. ``ARRAYS`` is 1 more than
-    `SharedTiles.arrays`; from ``TILES`` on are words of tiles, by the numbers of their places: each changes with the tile, 0 for none.
-    ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy; ``COPIED`` is 1 if compiled code has copied since
-    Python has asked.
+    ``OTHERWISE`` is 1 if a copy has written its shared memory and the sources of the bytes are in no table that compiled code reads.
+    ``ARRAYS`` is 1 more than `SharedTiles.arrays`. From ``TILES`` on is the number of the tile at each place, by the numbers of the places;
+    0 if there is none. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy; ``COPIED`` is 1 if compiled
+    code has copied since Python has asked.
     """
 
     OTHERWISE = 0
@@ -97,7 +97,7 @@ class CtaTaken:
         self.address = address_of(self._words)
 
     def brought_otherwise(self) -> None:
-        """Something has been brought to the memory of the CTA that words do not tell of."""
+        """A copy has written shared memory, and compiled code has no table of the sources."""
         self._words[CtaWord.OTHERWISE] = 1
 
     def arranged(self, arrays: int) -> None:

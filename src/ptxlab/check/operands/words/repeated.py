@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
+from ptxlab.check.operands.compiled.calls import RepetitionCalls
+from ptxlab.check.operands.compiled.cta_words import TakenWord
 from ptxlab.check.operands.words.images import WORD, TakenWords, WordImage, form_of
 from ptxlab.check.operands.words.repeated_ir import ImagesWord, functions_for
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.native import address_of
-
-if TYPE_CHECKING:
-    from ptxlab.engine.repetitions import Call
 
 __all__ = ["Differences", "Known", "LastTaken", "Repeated"]
 
@@ -167,9 +164,10 @@ class Repeated:
     operands, images : those of the instruction, one or two
     address, end : of the table that compiled code is given; the place behind the last word
     follows : compare what an execution takes, given the host addresses of the sources, of the table, and of a `LastTaken`
+    calls : for each accumulator
     """
 
-    __slots__ = ("_calls", "_differences", "address", "end", "follows", "images", "number", "operands")
+    __slots__ = ("_differences", "address", "calls", "end", "follows", "images", "number", "operands")
 
     def __init__(self, operands: tuple[MatrixOperand, ...], images: list[Known]) -> None:
         self.operands, self.images = operands, images
@@ -177,7 +175,7 @@ class Repeated:
         self._differences = Differences([(image.places, image.sources) for image in images], width)
         self.number = self._differences.table[ImagesWord.NUMBER] = next(_NUMBERS)
         self.address, self.end, self.follows = self._differences.address, self._differences.end, self._differences.follows
-        self._calls: dict[tuple[int, ...], tuple[NDArray[np.int64], Call, Call]] = {}
+        self.calls = RepetitionCalls(self.address, self._differences.ask, self._differences.note)
 
     def expect(self, before: Repeated, steps: tuple[int, int]) -> None:
         """Let the step from another instruction be the one that is known."""
@@ -197,17 +195,6 @@ class Repeated:
     def replace(self) -> None:
         """Another one takes its place: compiled code does not repeat it any more."""
         self._differences.table[ImagesWord.OPERANDS] = 0
-
-    def calls(self, accumulator: int, columns: int, accumulate: bool, runs: int, column: int = -1, a_columns: int = 0) -> tuple[Call, Call]:
-        """The calls of ``ask`` and ``note`` (`RepetitionWord`); ``accumulator`` is its number."""
-        about = (accumulator, columns, accumulate, runs, column, a_columns)
-        found = self._calls.get(about)
-        if found is None:
-            place = 8 * (CtaWord.ACCUMULATORS + accumulator * TakenWord.END)
-            words = np.array([self.address, place, columns, accumulate, runs, column + 1, a_columns], np.int64)
-            address, functions = address_of(words), self._differences
-            found = self._calls[about] = words, (functions.ask, address), (functions.note, address)
-        return found[1:]
 
     def taken(self, bases: tuple[int, int]) -> dict[str, TakenWords]:
         """The operands by name, with their images, of which the bases of the first and of the last one are given."""

@@ -8,11 +8,12 @@ from functools import cache
 from typing import Any
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import RepetitionWord
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
 
-__all__ = ["KNOWN", "OTHER", "STEP", "ImagesWord", "RepetitionWord", "functions_for"]
+__all__ = ["KNOWN", "OTHER", "STEP", "ImagesWord", "functions_for"]
 
 
 class ImagesWord(IntEnum):
@@ -36,24 +37,6 @@ class ImagesWord(IntEnum):
     LAST_STEP = 10
     AGREES = 11
     END = 12
-
-
-class RepetitionWord(IntEnum):
-    """The words with which compiled code repeats an instruction.
-
-    They are the address of the table of its images; where the words of the accumulator are in those of the CTA, in bytes; the columns of D;
-    1 if it adds to D; the address of a word that is not 0 if executions take what others have taken; and of an A in tensor memory 1 more
-    than the first column, and the number of columns.
-    """
-
-    IMAGES = 0
-    ACCUMULATOR = 1
-    COLUMNS = 2
-    ACCUMULATE = 3
-    RUNS = 4
-    A_COLUMN = 5
-    A_COLUMNS = 6
-    END = 7
 
 
 KNOWN, STEP, OTHER = range(3)

@@ -31,8 +31,9 @@ def emit_tick(state: Value, times: Value | int = 1) -> Value:
     return clock.to("i64")
 
 
-def emit_advance(state: Value, slot: Value, component: Component, clock: Value) -> None:
-    """The same as `Clocks.advance`."""
+def emit_advance(state: Value, slot: Value, component: Component, clock: Value, rows: Value | None = None) -> None:
+    """The same as `Clocks.advance`, in the rows of the running agent or in other ``rows`` of the same width."""
+    rows = state.pointer(StateWord.ROWS) if rows is None else rows
     for line in (Row.EXECUTION, Row.TENSOR):
-        place = state.pointer(StateWord.ROWS).at((state.word(StateWord.WIDTH) * line + (slot & SLOT) + component) << 2)
+        place = rows.at((state.word(StateWord.WIDTH) * line + (slot & SLOT) + component) << 2)
         place.store(clock.intrinsic("umax", place.load("i32")))

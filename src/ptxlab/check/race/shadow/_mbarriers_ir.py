@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_tick, own_clock
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
@@ -131,10 +131,8 @@ def emit_completion(c: Function, state: Value, about: Value, slots: Sequence[tup
     for place, before in zip(places, kept, strict=True):
         place.store(before)  # what the warp itself has accessed is not released
     for slot, clock in slots:
-        for line in (Row.EXECUTION, Row.TENSOR):
-            for component in Component:
-                place = gathered.at((width * line + slot + component) << 2)
-                place.store(clock.to("i32").intrinsic("umax", place.load("i32")))
+        for component in Component:
+            emit_advance(state, slot, component, clock.to("i32"), gathered)
 
 
 def _leave_if_pending(c: Function, state: Value) -> None:

@@ -1,0 +1,62 @@
+"""The calls with which compiled code compares what repeated products take, before and after it repeats them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
+from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.engine.repetitions import Call
+
+__all__ = ["RepetitionCalls", "RepetitionWord"]
+
+
+class RepetitionWord(IntEnum):
+    """The words with which compiled code repeats an instruction.
+
+    They are the address of the words of its images; where the words of the accumulator are in those of the CTA, in bytes; the columns of D;
+    1 if it adds to D; the address of a word that is not 0 if executions take what others have taken; and of an A in tensor memory 1 more
+    than the first column, and the number of columns.
+    """
+
+    IMAGES = 0
+    ACCUMULATOR = 1
+    COLUMNS = 2
+    ACCUMULATE = 3
+    RUNS = 4
+    A_COLUMN = 5
+    A_COLUMNS = 6
+    END = 7
+
+
+class RepetitionCalls:
+    """The calls of one instruction for its accumulators.
+
+    Parameters
+    ----------
+    images : the host address of the words of its images
+    ask, note : the host addresses of the compiled functions
+    """
+
+    __slots__ = ("_ask", "_calls", "_images", "_note")
+
+    def __init__(self, images: int, ask: int, note: int) -> None:
+        self._images, self._ask, self._note = images, ask, note
+        self._calls: dict[tuple[int, ...], tuple[NDArray[np.int64], Call, Call]] = {}
+
+    def of(self, accumulator: int, columns: int, accumulate: bool, runs: int, column: int = -1, a_columns: int = 0) -> tuple[Call, Call]:
+        """The calls of ``ask`` and ``note`` (`RepetitionWord`); ``accumulator`` is its number."""
+        about = accumulator, columns, accumulate, runs, column, a_columns
+        found = self._calls.get(about)
+        if found is None:
+            place = 8 * (CtaWord.ACCUMULATORS + accumulator * TakenWord.END)
+            words = np.array([self._images, place, columns, accumulate, runs, column + 1, a_columns], np.int64)
+            address = address_of(words)
+            found = self._calls[about] = words, (self._ask, address), (self._note, address)
+        return found[1:]

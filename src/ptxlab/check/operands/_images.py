@@ -12,8 +12,7 @@ from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
-from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles, Standing
 from ptxlab.check.operands.compiled.tiles import RepeatedTiles
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, TileArray
 
@@ -43,9 +42,9 @@ class Located:
 
 
 class Images:
-    """What a matrix instruction takes from the shared memory of a CTA in which tiles stand at certain places.
+    """What a matrix instruction takes from the shared memory of a CTA in which tiles of certain arrays stand at certain places.
 
-    It is the same in all CTAs whose tiles at these places are of the same arrays (`SharedTiles.arrays`).
+    It is the same in all CTAs with such tiles (`SharedTiles.standing`).
 
     Attributes
     ----------
@@ -55,7 +54,7 @@ class Images:
     compiled : the same for compiled code
     """
 
-    __slots__ = ("_layout", "_relative", "agree", "compiled", "images", "offsets", "operands")
+    __slots__ = ("_places", "_relative", "agree", "compiled", "images", "offsets", "operands")
 
     def __init__(
         self,
@@ -63,20 +62,20 @@ class Images:
         arrays: tuple[TilesUnder, ...],
         images: tuple[Image | None, ...],
         offsets: tuple[int | None, ...],
-        layout: int,
+        standing: tuple[Standing, ...],
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
-        self._layout = layout
+        self._places = [[(start, end) for start, end, _ in tiles] for tiles in standing]
         self.compiled = RepeatedTiles()
         self._relative = [(tuple([offset for offset, _ in tiles]), relative) for tiles, relative in arrays if len(tiles) > 1]
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
 
-    def places(self, shared: SharedTiles) -> tuple[int, int] | None:
-        """The numbers of the places of the tiles of A and B, each of which is in one tile, if compiled code may repeat the instruction."""
-        if self._relative or not self.agree or len(self.offsets) != PAIR:
-            return None
-        first, last = (MOST_TILES if offset is None else shared.place(offset) for offset in self.offsets)
-        return (first, last) if max(first, last) < MOST_TILES else None
+    def stand(self, shared: SharedTiles) -> bool:
+        """Tell compiled code in which tiles A and B are; the result is False if it may not repeat the instruction."""
+        offsets = [offset for offset in self.offsets if offset is not None]
+        if self._relative or not self.agree or len(self.offsets) != PAIR or len(offsets) != PAIR:
+            return False
+        return self.compiled.stand([(shared.place(offset), shared.placed[offset].end, shared.array(offset)) for offset in offsets])
 
     def current(self, shared: SharedTiles) -> bool:
         """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""
@@ -86,7 +85,7 @@ class Images:
 
     def repeats(self, other: Images) -> bool:
         """Whether another instruction takes the same operands from tiles at the same places."""
-        return self is other or (self.operands == other.operands and self._layout == other._layout)
+        return self is other or (self.operands == other.operands and self._places == other._places)
 
     def leads_to(self, other: Images) -> bool:
         """Whether another instruction takes the next k of the same rows, from the same tiles."""

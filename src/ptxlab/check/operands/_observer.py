@@ -18,7 +18,7 @@ from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._results import ResultCheck
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
-from ptxlab.check.operands._shared_tiles import Entries, Layout, PlacedTile, SharedTiles
+from ptxlab.check.operands._shared_tiles import Entries, PlacedTile, SharedTiles, Standing
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
@@ -61,9 +61,8 @@ class OperandCheck(Observer):
         """Of the CTAs that have not exited."""
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
-        self._layouts: dict[Layout, int] = {}
-        self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
-        """Of the operands of an instruction, by the places and arrays of the tiles in shared memory: equal CTAs share them."""
+        self._images: dict[tuple[tuple[MatrixOperand, ...], tuple[Standing, ...]], Images] = {}
+        """Of the operands of an instruction, by the tiles in which they are: equal CTAs share them."""
         self._steps: set[tuple[Images, Images]] = set()
         """Pairs of instructions that have been compared."""
         self._kept = launch.facts.of(kept_matrices)
@@ -98,7 +97,7 @@ class OperandCheck(Observer):
         noted = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
         for cta, words in zip(ctas, noted, strict=True):
             taken = CtaTaken() if words is None else words.taken
-            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, self._layouts, taken, self._copies), words, taken)
+            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, taken, self._copies), words, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
 
@@ -296,9 +295,10 @@ class OperandCheck(Observer):
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
             return
-        images = self._images.get((operands, shared.arrays))
+        key = operands, shared.standing(operands)
+        images = self._images.get(key)
         if images is None or not images.current(shared):
-            images = self._images[operands, shared.arrays] = self._compared(operation, product, shared, cta)
+            images = self._images[key] = self._compared(operation, product, shared, cta)
         placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
         kept = self._kept.get(operation.op.index)
         if kept is not None:
@@ -366,7 +366,7 @@ class OperandCheck(Observer):
                     self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
-        return Images(product.operands, arrays, tuple(images), tuple(offsets), shared.layout)
+        return Images(product.operands, arrays, tuple(images), tuple(offsets), shared.standing(product.operands))
 
     def _image(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any

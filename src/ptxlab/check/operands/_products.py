@@ -182,12 +182,10 @@ class CompiledProducts:
         """How compiled code compares a product of tiles that tensor copies have placed."""
         number, shared = part.accumulator.number, part.memory.shared
         tiles = part.accumulator.tiles(shared)
-        places = None if tiles is None else tiles[0].places(shared)
-        if number >= MOST_ACCUMULATORS or tiles is None or places is None:
+        if number >= MOST_ACCUMULATORS or tiles is None or not tiles[0].stand(shared):
             return None
         images, before = tiles[0], part.before
         self.images[images.compiled.number] = images
-        images.compiled.stand(shared.arrays, places)
         if before is not None and (before.operands, product.operands) in self._alike:
             self.images[before.compiled.number] = before
             together = (before, images) in self._steps and not before.repeats(images)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,20 +14,20 @@ from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.check.operands.compiled.copies import CompiledCopies
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaTaken
+from ptxlab.check.operands.compiled.cta_words import CtaTaken, PlacedWord
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
 
-__all__ = ["Entries", "Layout", "PlacedTile", "SharedTiles"]
+__all__ = ["Entries", "PlacedTile", "SharedTiles", "Standing"]
 
 Entries: TypeAlias = NDArray[np.int64]
 """Of chunks of shared memory where they come from: see `ptxlab.check.operands._image.SHIFT`."""
 
-Layout: TypeAlias = frozenset[tuple[int, int]] | frozenset[tuple[int, int, TileArray]]
-"""The places of tiles: of each the first byte, and the end; perhaps also the array."""
+Standing: TypeAlias = tuple[tuple[int, int, TileArray], ...]
+"""Of tiles the first byte, the end, and the array."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,40 +58,30 @@ class SharedTiles:
 
     Parameters
     ----------
-    layouts : numbers of layouts, the same in all CTAs
-    copies : numbers of places, the same in all CTAs, and the copies that compiled code repeats
+    copies : numbers of places and arrays, the same in all CTAs, and the copies that compiled code repeats
     taken : by which compiled code knows the tiles
-
-    Attributes
-    ----------
-    layout : a number for the places of the tiles, the same in all CTAs with tiles at the same places
-    arrays : a number for the places of the tiles and their arrays
     """
 
-    __slots__ = ("_chunks", "_copies", "_layouts", "_placed", "_relative", "_taken", "arrays", "cta", "layout")
+    __slots__ = ("_chunks", "_copies", "_placed", "_relative", "_taken", "cta")
 
-    def __init__(self, cta: Any, layouts: dict[Layout, int], taken: CtaTaken, copies: CompiledCopies) -> None:
+    def __init__(self, cta: Any, taken: CtaTaken, copies: CompiledCopies) -> None:
         self.cta = cta
         self._taken, self._copies = taken, copies
         copies.reach(len(cta.shared))
-        self._layouts = layouts
         self._placed: dict[int, PlacedTile] = {}
         self._chunks = -(-len(cta.shared) // CHUNK)
         self._relative: dict[tuple[int, ...], tuple[list[int], RelativePlaces]] = {}
         """By the offsets of tiles their numbers, and where they lie."""
-        self._arranged()
 
     @property
     def placed(self) -> dict[int, PlacedTile]:
         """The tiles by the offset of their first byte."""
         if self._taken.was_copied():
-            for offset, held in self._placed.items():
-                place = self.place(offset)
-                if place < MOST_TILES:
-                    source, number, coordinates = self._taken.copied(place, len(held.tile.coordinates))
-                    if number > held.number:
-                        op, tile_at = self._copies.source(source)
-                        self._placed[offset] = PlacedTile(number, tile_at(coordinates, self.cta, offset), op, held.end)
+            for start, stop, _, source, number, *coordinates in sorted(self._taken.placed(), key=itemgetter(PlacedWord.NUMBER)):
+                held = self._placed.get(start)
+                if stop and (held is None or number > held.number):
+                    op, tile = self._copies.tile(source, coordinates, self.cta, start)
+                    self._placed[start] = PlacedTile(number, tile, op, stop)
         return self._placed
 
     def copied(self, tile: CopiedTile, op: Op) -> None:
@@ -100,44 +92,33 @@ class SharedTiles:
         if before is None or before.end != end:
             for other in [o for o, held in self.placed.items() if o < end and offset < held.end]:
                 self._place(other, replace(self.placed[other], end=offset) if other < offset else None)
-            self._place(offset, PlacedTile(count, tile, op, end))
-            self._arranged()
-        else:
-            self._place(offset, PlacedTile(count, tile, op, end))
-            if before.tile.array is not tile.array:
-                self._arranged()
+        self._place(offset, PlacedTile(count, tile, op, end))
 
     def forget(self, offset: int, size: int) -> None:
         """Other bytes have been copied there."""
-        over = [o for o, held in self.placed.items() if o < offset + size and offset < held.end]
-        for other in over:
+        for other in [o for o, held in self.placed.items() if o < offset + size and offset < held.end]:
             self._place(other, None)
-        if over:
-            self._arranged()
 
     def _place(self, offset: int, placed: PlacedTile | None) -> None:
         """There is another tile at an offset, or none."""
         if placed is None:
             del self.placed[offset]
-            self._taken.set_tile(self.place(offset), 0, 0)
+            self._taken.set_tile(self.place(offset), offset, 0, 0)
         else:
             self.placed[offset] = placed
-            self._taken.set_tile(self.place(offset), placed.end, self._copies.number(placed.tile.array))
+            self._taken.set_tile(self.place(offset), offset, placed.end, self.array(offset))
 
     def place(self, offset: int) -> int:
         """The number of a place."""
         return self._copies.place(offset)
 
+    def array(self, offset: int) -> int:
+        """The number of the array of the tile that begins at an offset."""
+        return self._copies.number(self.placed[offset].tile.array)
+
     def number_at(self, offset: int | None) -> int:
         """What numbers the tile at an offset, in its CTA; 0 if compiled code knows none there."""
         return 0 if offset is None else self._taken.tile(self.place(offset))
-
-    def _arranged(self) -> None:
-        """The places of the tiles have changed, or their arrays."""
-        places: Layout = frozenset([(offset, held.end) for offset, held in self.placed.items()])
-        arrays: Layout = frozenset([(offset, held.end, held.tile.array) for offset, held in self.placed.items()])
-        self.layout, self.arrays = [self._layouts.setdefault(each, len(self._layouts)) for each in (places, arrays)]
-        self._taken.arranged(self.arrays)
 
     def relative(self, offsets: tuple[int, ...]) -> RelativePlaces:
         """Where the tiles at these offsets lie in their arrays, relative to each other (`relative_places`)."""
@@ -153,6 +134,12 @@ class SharedTiles:
         low, high = operand.placed.bounds
         found = [held for offset, held in self.placed.items() if offset < high and low < held.end]
         return sorted(found, key=lambda held: held.tile.offset)
+
+    def standing(self, operands: Sequence[MatrixOperand]) -> tuple[Standing, ...]:
+        """Of each operand the tiles between its first and its last byte, in the order of their addresses."""
+        tiles = [(start, held.end, held.tile.array) for start, held in sorted(self.placed.items())]
+        bounds = [operand.placed.bounds for operand in operands]
+        return tuple([tuple([tile for tile in tiles if tile[0] < high and low < tile[1]]) for low, high in bounds])
 
     def entries(self) -> Entries:
         """For each chunk of shared memory where it comes from: see `SHIFT`."""

@@ -5,7 +5,7 @@ Compiled code enters which box it is. Python makes the tile of it when it asks f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,17 +36,28 @@ def _place(code: native.Function, words: native.Value, copy: native.Value) -> na
 
 
 def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, copy)``: 0 if there is a tile of the same array and size at the place of the box, in the CTA itself."""
+    """``i64 ask(context, words, copy)``: 0 if the box goes where a tile of the same array and size is, or none, in the CTA itself."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = code.parameters
     cta, place = context.pointer(Word.OPERANDS_TAKEN), _place(code, words, copy)
     own = (copy.word(CopyWord.RANK) << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK))
     with code.when(cta.eq(0) | ~own | (place - 1).uge(MOST_TILES)):
         code.ret(1)
-    placed = placed_at(cta, place - 1)
-    stop = copy.word(CopyWord.OFFSET) + copy.word(CopyWord.SIZE)
-    same = placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(1))
-    code.ret((~same).to("i64"))
+    placed, (start, stop) = placed_at(cta, place - 1), _extent(copy)
+    with code.when(placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(1))):
+        code.ret(0)
+    taken = cta.word(CtaWord.BEYOND).ne(0)
+    other = code.variable("i1", taken)
+    with code.loop(code.const("i64", MOST_TILES)) as i:
+        tile = placed_at(cta, i)
+        other.set(other.get() | (tile.word(PlacedWord.START).ult(stop) & tile.word(PlacedWord.STOP).ugt(start)))
+    code.ret(other.get().to("i64"))
+
+
+def _extent(copy: native.Value) -> tuple[native.Value, native.Value]:
+    """Where the first byte of a box goes in shared memory, and its end."""
+    start = copy.word(CopyWord.OFFSET)
+    return start, start + copy.word(CopyWord.SIZE)
 
 
 def _note(module: native.Module) -> None:
@@ -58,7 +69,9 @@ def _note(module: native.Module) -> None:
     cta.set_words({CtaWord.CHANGES: changes, CtaWord.COPIES: copies, CtaWord.COPIED: 1})
     cta.at((place + CtaWord.TILES) << 3).store(changes)
     placed = placed_at(cta, place)
-    placed.set_words({PlacedWord.NUMBER: copies, PlacedWord.SOURCE: words.word(2)})
+    start, stop = _extent(copy)
+    placed.set_words({PlacedWord.START: start, PlacedWord.STOP: stop, PlacedWord.ARRAY: words.word(1)})
+    placed.set_words({PlacedWord.SOURCE: words.word(2), PlacedWord.NUMBER: copies})
     with code.loop(words.word(3)) as i:
         placed.at((i + PlacedWord.COORDINATES) << 3).store(copy.at((i + CopyWord.COORDINATES) << 3).load("i64"))
     code.ret(0)
@@ -85,7 +98,8 @@ class CompiledCopies:
         self._table: NDArray[np.int64] = np.zeros(0, np.int64)
         """One more than the number of a place, by the offset in units of `BOX_ALIGNMENT`."""
         self._arrays: dict[TileArray, int] = {}
-        self._sources: list[tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile]]] = []
+        self._sources: list[tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile], int]] = []
+        """Of each the instruction, what makes a tile of coordinates, a CTA and an offset there, and how many coordinates there are."""
         self._calls: dict[tuple[int, TileArray], tuple[NDArray[np.int64], Call, Call]] = {}
 
     def reach(self, size: int) -> None:
@@ -106,9 +120,10 @@ class CompiledCopies:
         """The number of an array."""
         return self._arrays.setdefault(array, len(self._arrays))
 
-    def source(self, number: int) -> tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile]]:
-        """The instruction that copies from a source, and what makes a tile of coordinates, a CTA and an offset there."""
-        return self._sources[number]
+    def tile(self, number: int, coordinates: Sequence[int], cta: Any, offset: int) -> tuple[Op, CopiedTile]:
+        """The instruction that copies from a source, and the tile of the box at such coordinates, of which there may be more."""
+        op, tile_at, rank = self._sources[number]
+        return op, tile_at(tuple(coordinates[:rank]), cta, offset)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code copies other boxes of the same array; None if it cannot, or if this one has been copied to several places."""
@@ -119,7 +134,7 @@ class CompiledCopies:
         found = self._calls.get(key)
         if found is None:
             about = address_of(self._table), self.number(tile.array), len(self._sources), len(tile.coordinates)
-            self._sources.append((operation.op, operation.tile_at))
+            self._sources.append((operation.op, operation.tile_at, len(tile.coordinates)))
             words = np.array(about, np.int64)
             ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
             found = self._calls[key] = words, ask, note

@@ -43,13 +43,13 @@ class CtaWord(IntEnum):
     Those of the tiles at the places follow (`PlacedWord`).
 
     ``OTHERWISE`` is 1 if a copy has written its shared memory and the sources of the bytes are in no table that compiled code reads.
-    ``ARRAYS`` is 1 more than `SharedTiles.arrays`. From ``TILES`` on is the number of the tile at each place, by the numbers of the places;
-    0 if there is none. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy; ``COPIED`` is 1 if compiled
-    code has copied since Python has asked.
+    From ``TILES`` on is the number of the tile at each place, by the numbers of the places; 0 if there is none. ``BEYOND`` is 1 if there
+    has been a tile at a place that has no such number. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy;
+    ``COPIED`` is 1 if compiled code has copied since Python has asked.
     """
 
     OTHERWISE = 0
-    ARRAYS = 1
+    BEYOND = 1
     CHANGES = 2
     COPIES = 3
     COPIED = 4
@@ -67,14 +67,18 @@ _PLACED = CtaWord.ACCUMULATORS + MOST_ACCUMULATORS * TakenWord.END
 
 
 class PlacedWord(IntEnum):
-    """The words of the tile at a place: its end, 0 if there is none; its array, what has copied it, and its number; its coordinates."""
+    """The words of the tile at a place: its first byte, and its end, 0 if there is no tile; the number of its array.
 
-    STOP = 0
-    ARRAY = 1
-    SOURCE = 2
-    NUMBER = 3
-    COORDINATES = 4
-    END = 9
+    If compiled code has copied it, ``SOURCE`` says from where (`CompiledCopies.tile`), ``NUMBER`` is its number; its coordinates follow.
+    """
+
+    START = 0
+    STOP = 1
+    ARRAY = 2
+    SOURCE = 3
+    NUMBER = 4
+    COORDINATES = 5
+    END = 10
 
 
 def placed_at(cta: Value, place: Value) -> Value:
@@ -100,21 +104,19 @@ class CtaTaken:
         """A copy has written shared memory, and compiled code has no table of the sources."""
         self._words[CtaWord.OTHERWISE] = 1
 
-    def arranged(self, arrays: int) -> None:
-        """Tiles are at other places, or come from other arrays."""
-        self._words[CtaWord.ARRAYS] = arrays + 1
-
     def count_copy(self) -> int:
         """The number of the next copy."""
         self._words[CtaWord.COPIES] += 1
         return self._words.item(CtaWord.COPIES)
 
-    def set_tile(self, place: int, stop: int, array: int) -> None:
-        """There is another tile at a place, up to an offset and of an array; or none up to 0."""
+    def set_tile(self, place: int, start: int, stop: int, array: int) -> None:
+        """There is another tile at a place, from one offset to another and of an array; none if it stops at 0."""
         self._words[CtaWord.CHANGES] += 1
         if place < MOST_TILES:
             self._words[CtaWord.TILES + place] = self._words[CtaWord.CHANGES] if stop else 0
-            self._placed(place)[[PlacedWord.STOP, PlacedWord.ARRAY]] = stop, array
+            self._placed(place)[: PlacedWord.SOURCE] = start, stop, array
+        else:
+            self._words[CtaWord.BEYOND] = 1
 
     def _placed(self, place: int) -> NDArray[np.int64]:
         first = _PLACED + place * PlacedWord.END
@@ -127,11 +129,10 @@ class CtaTaken:
         self._words[CtaWord.COPIED] = 0
         return True
 
-    def copied(self, place: int, count: int) -> tuple[int, int, tuple[int, ...]]:
-        """The source of the tile that compiled code has copied to a place last, if any; its number; and so many coordinates."""
-        words: list[int] = self._placed(place).tolist()
-        first = int(PlacedWord.COORDINATES)
-        return words[PlacedWord.SOURCE], words[PlacedWord.NUMBER], tuple(words[first : first + count])
+    def placed(self) -> list[list[int]]:
+        """The words of the tiles (`PlacedWord`), by the numbers of their places."""
+        words: list[list[int]] = self._words[_PLACED:].reshape(MOST_TILES, PlacedWord.END).tolist()
+        return words
 
     def tile(self, place: int) -> int:
         """The number of the tile at a place; 0 if there is none of which compiled code knows."""

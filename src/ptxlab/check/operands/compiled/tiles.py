@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord
-from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at
 from ptxlab.engine.context import Word
 from ptxlab.native import address_of
 
 __all__ = ["RepeatedTiles"]
 
+_TILES = 2
 _NUMBERS = count(1)
 """Of images, of all launches."""
 
 
 class _ImagesWord(IntEnum):
-    """The words of images: their number; 1 more than `SharedTiles.arrays`; and where the words of the tiles are in those of the CTA.
+    """The words of images: their number; and those of the tiles of A and B (`_TileWord`).
 
     ``FROM`` is the number of images after which the instruction may take these, -1 if there are none; ``TOGETHER`` is 1 if it may take
     them from the same tiles.
     """
 
     NUMBER = 0
-    ARRAYS = 1
-    FIRST = 2
-    LAST = 3
-    FROM = 4
-    TOGETHER = 5
-    END = 6
+    FROM = 1
+    TOGETHER = 2
+    TILES = 3
+
+
+class _TileWord(IntEnum):
+    """The words of a tile: the number of its place, its end, and the number of its array."""
+
+    PLACE = 0
+    STOP = 1
+    ARRAY = 2
+    END = 3
 
 
 def _ask(module: native.Module) -> None:
@@ -44,8 +52,11 @@ def _ask(module: native.Module) -> None:
     with code.when(cta.eq(0)):
         code.ret(1)
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images)
-    known = images.word(_ImagesWord.ARRAYS).eq(cta.word(CtaWord.ARRAYS)) & first.ne(0) & end.ne(0)
-    known = known & last.word(TakenWord.COLUMNS).uge(words.word(RepetitionWord.COLUMNS))
+    known = last.word(TakenWord.COLUMNS).uge(words.word(RepetitionWord.COLUMNS))
+    for tile in _of_images(images):
+        placed = placed_at(cta, tile.word(_TileWord.PLACE))
+        known = known & placed.word(PlacedWord.STOP).eq(tile.word(_TileWord.STOP))
+        known = known & placed.word(PlacedWord.ARRAY).eq(tile.word(_TileWord.ARRAY))
     with code.when(~known):
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
@@ -74,9 +85,14 @@ def _note(module: native.Module) -> None:
     code.ret(0)
 
 
+def _of_images(images: native.Value) -> list[native.Value]:
+    """The words of the two tiles."""
+    return [images.at(8 * (_ImagesWord.TILES + number * _TileWord.END)) for number in range(_TILES)]
+
+
 def _tiles(cta: native.Value, images: native.Value) -> list[native.Value]:
     """What numbers the tiles."""
-    return [cta.at(images.word(word)).word(0) for word in (_ImagesWord.FIRST, _ImagesWord.LAST)]
+    return [cta.load("i64", tile.word(_TileWord.PLACE) + CtaWord.TILES) for tile in _of_images(images)]
 
 
 @cache
@@ -99,16 +115,21 @@ class RepeatedTiles:
     __slots__ = ("_calls", "_keep", "_words", "number")
 
     def __init__(self) -> None:
-        words = np.zeros(_ImagesWord.END, np.int64)
+        words = np.zeros(_ImagesWord.TILES + _TILES * _TileWord.END, np.int64)
         self._keep, self._words, self.number = words, words.data, next(_NUMBERS)
         words[_ImagesWord.NUMBER], words[_ImagesWord.FROM] = self.number, -1
         self._calls: RepetitionCalls | None = None
 
-    def stand(self, arrays: int, places: tuple[int, ...]) -> None:
-        """Where the tiles are (`CtaWord.TILES`), if there are tiles of these arrays."""
-        self._words[_ImagesWord.ARRAYS] = arrays + 1
-        for word, place in zip((_ImagesWord.FIRST, _ImagesWord.LAST), places, strict=True):
-            self._words[word] = 8 * (CtaWord.TILES + place)
+    def stand(self, tiles: Sequence[tuple[int, int, int]]) -> bool:
+        """The tiles in which A and B are: of each the number of its place, its end, and the number of its array.
+
+        The result is False if compiled code knows nothing of such a place.
+        """
+        if max(place for place, _, _ in tiles) >= MOST_TILES:
+            return False
+        for word, value in enumerate(chain.from_iterable(tiles), _ImagesWord.TILES):
+            self._words[word] = value
+        return True
 
     @property
     def calls(self) -> RepetitionCalls:

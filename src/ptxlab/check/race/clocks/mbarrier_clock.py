@@ -188,6 +188,13 @@ class MbarrierClock:
             words[at + WarpWord.COPY_SLOT] = slot.address
         words[at + WarpWord.CHECKED] = 1
 
+    def expect_copies(self, agent: Agent, slot: BulkSlot) -> None:
+        """Let compiled code handle the first bulk copy of a slot, too."""
+        number, words, at = slot.number, self.words, (1 + agent.index) * WarpWord.END
+        if not words[at + WarpWord.COPY_SLOT]:
+            self._uses[number] = make_use((agent, number, 0, None))
+            words[at + WarpWord.COPY_HEAD], words[at + WarpWord.COPY_SLOT] = number << 32, slot.address
+
     def arrivals(self) -> Iterator[Use]:
         """The last arrival of each slot, in the order of their first ones."""
         for use in self._uses.values():
@@ -198,6 +205,8 @@ class MbarrierClock:
                 at += WarpWord.COMMIT_CLOCK
             elif use.slot == self.words[at + WarpWord.COPY_HEAD] >> 32:
                 at += WarpWord.COPY_CLOCK
+                if not self.words[at]:
+                    continue
             else:
                 yield use
                 continue

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = (
     "_arrays.py",
     "_digests.py",
+    "_exports.py",
     "_records.py",
     "native",
     "tables",

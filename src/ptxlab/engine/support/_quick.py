@@ -67,7 +67,9 @@ class QuickFunction:
     inner : the name of one that it calls in a loop: it is to be optimised when that one is
     """
 
-    def __init__(self, name: str, load: Callable[[dict[str, int]], native.Library], optimised: Callable[[str], int], inner: str = "") -> None:
+    def __init__(
+        self, name: str, load: Callable[[dict[str, int]], native.Library], optimised: Callable[[str], int], inner: str = ""
+    ) -> None:
         self._name, self._optimised, self._inner = name, optimised, inner
         self._words = (ctypes.c_int64 * 2)(0, CALLS)
         _ALL.append(self)

@@ -29,7 +29,6 @@ from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.schedule.turns import begin_turns, turns_of
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, cta_values, fill_cta_words, fill_launch_words, fill_specials, launch_values
-from ptxlab.machine.workers.processes import run_clusters
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -425,8 +424,18 @@ class Launch(Prepared):
             self.tell_progress(0)
             if "register" in self.options.checks:
                 self.reports.early_uses()
-        run_clusters(self)
+        if self.options.processes > 1:
+            from ptxlab.machine.workers.processes import run_clusters
+
+            run_clusters(self)
+        else:
+            self.run_alone()
         self.finish()
+
+    def run_alone(self) -> None:
+        """Run all clusters that have been started in this process."""
+        self.scheduler.run()
+        self.facts.executed = True
 
     def forget(self) -> None:
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""

@@ -23,7 +23,6 @@ from ptxlab.machine.launch.program_facts import facts_of
 from ptxlab.machine.launch.reports import Reports
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
-from ptxlab.machine.observe.addition_order import Additions
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine.launch.host_memory import CtaMemory
+    from ptxlab.machine.observe.addition_order import Additions
     from ptxlab.machine.warp.frame import Frame
     from ptxlab.machine.workers.worker import Part
     from ptxlab.ptx import Module
@@ -91,7 +91,11 @@ class Launch(Prepared):
         if program.symbols:
             self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64)
         self.special_values = launch_values(self) if self.specials else {}
-        self.additions = Additions(self, self.adding) if self.adding else None
+        self.additions: Additions | None = None
+        if self.adding:
+            from ptxlab.machine.observe.addition_order import Additions
+
+            self.additions = Additions(self, self.adding)
         self.before, device.left = device.left, None
         self._contents = Contents(self)
         self._contents.fill_device(device.memory)

@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from ptxlab._exports import deferred
 from ptxlab._observers import PROFILER, PROVIDERS, TRACE
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ __all__ = [
     "read_bundle",
 ]
 
-_PACKAGES = ("descriptors", "layout", "numerics")
 _HOMES = {
     "_version": ("__version__",),
     "check": ("lint", "lint_instruction"),
-    "descriptors": ("TensorMap", "explain"),
+    "descriptors": ("TensorMap", "descriptors", "explain"),
     "diagnostics": ("Diagnostic", "Place", "PtxlabError"),
+    "layout": ("layout",),
     "machine": (
         "Buffer",
         "Device",
@@ -88,33 +89,28 @@ _HOMES = {
         "loads",
         "read_bundle",
     ),
+    "numerics": ("numerics",),
     "profile": ("Profile",),
     "ptx": ("PtxSyntaxError",),
     "view.trace": ("Trace",),
 }
-_HOME = {name: package for package, names in _HOMES.items() for name in names}
-"""The package of each name. Everything is imported when it is first used, so that ``import ptxlab`` is fast."""
+"""The names of each package. Everything is imported when it is first used, so that ``import ptxlab`` is fast."""
 
 
 def _imported(name: str) -> Any:
     """A module of the package; a module makes many objects."""
     with import_module("ptxlab.native.collection").collection_paused():
-        return import_module(f"ptxlab.{name}")
+        return import_module(name)
 
 
-PROVIDERS["operands"] = cache(lambda: cast("Provider", _imported("check.operands")))
-PROVIDERS["race"] = cache(lambda: cast("Provider", _imported("check.race")))
-PROFILER[:] = [lambda launch: _imported("profile.counters.observer").CountingObserver(launch)]
-TRACE[:] = [lambda path: _imported("view.trace").Trace(path)]
+PROVIDERS["operands"] = cache(lambda: cast("Provider", _imported("ptxlab.check.operands")))
+PROVIDERS["race"] = cache(lambda: cast("Provider", _imported("ptxlab.check.race")))
+PROFILER[:] = [lambda launch: _imported("ptxlab.profile.counters.observer").CountingObserver(launch)]
+TRACE[:] = [lambda path: _imported("ptxlab.view.trace").Trace(path)]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return _imported(name)
-    if name in _HOME:
-        value = globals()[name] = getattr(_imported(_HOME[name]), name)
-        return value
-    raise AttributeError(f"module 'ptxlab' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = deferred(__name__, _HOMES, _imported)
 
 
 def __dir__() -> list[str]:

@@ -31,13 +31,13 @@ def tripled() -> int:
     return native.compile_or_load(("test", "three"), ["three"], lambda: times("three", 3, False), opt=2).address("three")
 
 
-def quick(name: str, optimised: Callable[[str], int]) -> tuple[Any, Any]:
+def quick(name: str, optimised: Callable[[str], int], inner: str = "") -> tuple[Any, Any]:
     """A quick function that doubles."""
 
     def load(symbols: dict[str, int]) -> native.Library:
         return native.compile_or_load(("test", name), [name], lambda: times(name, 2, True), opt=0, symbols=symbols)
 
-    made = _quick.QuickFunction(name, load, optimised)
+    made = _quick.QuickFunction(name, load, optimised, inner)
     return made, ctypes.CFUNCTYPE(WORD, WORD)(made.address)
 
 
@@ -60,6 +60,17 @@ def test_the_optimised_function_is_compiled_once_and_called_from_then_on(monkeyp
     assert not _quick.OFTEN[0]
     _quick.optimise_often()
     assert asked == ["doubles"]
+
+
+def test_a_loop_is_optimised_with_what_it_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_quick, "CALLS", 3)
+    _, inner = quick("doubles_inside", lambda name: tripled())
+    _, around = quick("doubles_around", lambda name: tripled(), "doubles_inside")
+    assert [inner(10), inner(10), around(10)] == [20] * 3
+    _quick.optimise_often()
+    assert [inner(10), around(10)] == [20] * 2
+    _quick.optimise_often()
+    assert [inner(10), around(10)] == [30] * 2
 
 
 def test_a_function_is_optimised_before_it_has_been_called_often() -> None:

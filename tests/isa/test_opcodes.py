@@ -114,9 +114,10 @@ import sys
 from ptxlab.isa import CATALOGUE, load_all, load_families
 from ptxlab.isa.catalogue import match
 load_families()
-for name in ("mma", "wgmma"):
+for name in ("mma", "tcgen05", "wgmma"):
     assert name in CATALOGUE and f"ptxlab.isa.{name}" not in sys.modules
 names, count = set(CATALOGUE), len(CATALOGUE)
+assert match("add.f32") and match("mbarrier.init.shared::cta.b64") and "ptxlab.isa.tcgen05" not in sys.modules
 assert match("tcgen05.fence::before_thread_sync") and "ptxlab.isa.wgmma" not in sys.modules
 assert match("wgmma.fence.sync.aligned") and "ptxlab.isa.wgmma" in sys.modules and "ptxlab.isa.mma" not in sys.modules
 load_all()
@@ -125,5 +126,5 @@ assert set(CATALOGUE) == names and len(CATALOGUE) == count
 """
 
 
-def test_families_of_products_of_registers_are_loaded_when_a_program_has_one() -> None:
+def test_families_of_the_tensor_cores_are_loaded_when_a_program_has_one() -> None:
     subprocess.run([sys.executable, "-c", FAMILIES], check=True)

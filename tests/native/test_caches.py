@@ -40,6 +40,13 @@ def test_every_source_counts(sources: Path) -> None:
     assert len(seen | {fresh()}) == 6
 
 
+def test_contents_of_a_long_file(tmp_path: Path) -> None:
+    """All of it, whatever its length."""
+    for size in (0, 1, caches._PART - 1, caches._PART, caches._PART + 1, 3 * caches._PART):
+        (tmp_path / "file").write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+        assert caches._contents(str(tmp_path / "file")) == (tmp_path / "file").read_bytes()
+
+
 def test_modules_of_a_folder(sources: Path) -> None:
     """Those of folders in it, too."""
     found = {path.relative_to(sources).as_posix() for path in (sources / "engine").rglob("*.py")}

@@ -1,5 +1,8 @@
 """Diagnostics: what is wrong, where, why, and how to fix it."""
 
+from typing import TYPE_CHECKING
+
+from ptxlab._exports import deferred
 from ptxlab.diagnostics._codes import CODES, CodeInfo
 from ptxlab.diagnostics._diagnostic import (
     Diagnostic,
@@ -8,7 +11,12 @@ from ptxlab.diagnostics._diagnostic import (
     diagnose,
 )
 from ptxlab.diagnostics._error import PtxlabError
-from ptxlab.diagnostics._render import clean_line, ranges, render_json, render_report, render_sarif, render_text
+from ptxlab.diagnostics._wording import clean_line, ranges
+
+if TYPE_CHECKING:
+    from ptxlab.diagnostics._render import render_json, render_report, render_sarif, render_text
+else:
+    __getattr__ = deferred(__name__, {"_render": ("render_json", "render_report", "render_sarif", "render_text")})
 
 __all__ = [
     "CODES",

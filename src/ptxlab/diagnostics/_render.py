@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from io import StringIO
 from pathlib import Path, PurePath
@@ -13,10 +12,10 @@ from urllib.parse import quote
 from ptxlab.diagnostics._codes import CODES
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
 from ptxlab.diagnostics._groups import Group, grouped
+from ptxlab.diagnostics._wording import clean_line
 
-__all__ = ["clean_line", "ranges", "render_json", "render_report", "render_sarif", "render_text"]
+__all__ = ["render_json", "render_report", "render_sarif", "render_text"]
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _WIDTH = 110
 _LARGEST_SOURCE = 1 << 22
 _MOST_LINES = 60
@@ -181,17 +180,6 @@ def _text(block: Iterable[Segment], color: bool) -> str:
     return out.getvalue()
 
 
-def clean_line(line: str) -> str:
-    r"""Make a line fit for display: tabs and control characters become blanks, so that columns stay.
-
-    Examples
-    --------
-    >>> clean_line("\tret;\r")
-    ' ret;'
-    """
-    return _UNPRINTABLE.sub(" ", line.rstrip("\r"))
-
-
 def window(line: str, column: int, length: int, width: int) -> tuple[str, int, int]:
     """Cut a long line to ``width`` characters around a stretch of it; return it with the stretch's new column and length.
 
@@ -210,23 +198,6 @@ def window(line: str, column: int, length: int, width: int) -> tuple[str, int, i
     if first + width < len(line):
         cut = cut[:-1] + "…"
     return cut, column - first, length
-
-
-def ranges(numbers: Iterable[int]) -> list[str]:
-    """Numbers in rising order as ranges.
-
-    Examples
-    --------
-    >>> ranges([0, 1, 2, 3]), ranges([5]), ranges([0, 1, 8, 9])
-    (['0-3'], ['5'], ['0-1', '8-9'])
-    """
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
 
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.formats.dlpack import dlpack_view
-
 __all__ = ["ArrayError", "array_of", "bytes_of", "is_host_memory", "set_host_view"]
 
 
@@ -48,7 +46,10 @@ def array_of(value: Any, *, copies: bool = False) -> NDArray[Any] | None:
     if torch is not None and isinstance(value, torch.Tensor):
         return _torch_array(torch, value)
     ways: list[Any] = [np.asarray] if hasattr(value, "__array__") or hasattr(value, "__array_interface__") else []
-    ways += [dlpack_view] if hasattr(value, "__dlpack__") else []
+    if hasattr(value, "__dlpack__"):
+        from ptxlab.formats.dlpack import dlpack_view
+
+        ways.append(dlpack_view)
     return _shared(value, ways, copies) if ways else None
 
 

@@ -12,10 +12,16 @@ for the machine and the checks.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from ptxlab.isa._unsupported import is_known, refusal
+from ptxlab._exports import deferred
 from ptxlab.isa.catalogue import CATALOGUE
 from ptxlab.native.collection import collection_paused
+
+if TYPE_CHECKING:
+    from ptxlab.isa._unsupported import is_known, refusal
+else:
+    __getattr__ = deferred(__name__, {"_unsupported": ("is_known", "refusal")})
 
 __all__ = ["CATALOGUE", "is_known", "load_all", "load_families", "refusal"]
 
@@ -26,20 +32,26 @@ def load_all() -> None:
     load_families()
     with collection_paused():
         _load_mma()
+        _load_tcgen05()
         _load_wgmma()
 
 
 @cache
 def load_families() -> None:
-    """Enter the instruction families into `CATALOGUE`; those of matrix products of registers are loaded when it is asked for one."""
+    """Enter the instruction families into `CATALOGUE`; those of the tensor cores are loaded when they are asked for."""
     with collection_paused():
-        from ptxlab.isa import bulk, control, memory, scalar, sync, tcgen05, warp  # noqa: F401
+        from ptxlab.isa import bulk, control, memory, scalar, sync, warp  # noqa: F401
     CATALOGUE.declare_family("mma", _load_mma)
+    CATALOGUE.declare_family("tcgen05", _load_tcgen05)
     CATALOGUE.declare_family("wgmma", _load_wgmma)
 
 
 def _load_mma() -> None:
     from ptxlab.isa import mma  # noqa: F401
+
+
+def _load_tcgen05() -> None:
+    from ptxlab.isa import tcgen05  # noqa: F401
 
 
 def _load_wgmma() -> None:

@@ -1,13 +1,26 @@
 """The machine: device memory, launches, the scheduler."""
 
+from typing import TYPE_CHECKING
+
+from ptxlab._exports import deferred
 from ptxlab.machine._device import Buffer, Device, UndefinedValueWarning
 from ptxlab.machine._module import Kernel, Module, load, loads, warmup_parts
-from ptxlab.machine.launch.contributions import Contribution, OperandLine
-from ptxlab.machine.launch.mma_records import MmaMatrices, MmaRecord, MmaRecords
 from ptxlab.machine.launch.options import CHECKS, LaunchError
 from ptxlab.machine.launch.result import KernelError, Provenance, Result, Stats, Writer
-from ptxlab.machine.replay.bundle import is_bundle, read_bundle
-from ptxlab.machine.replay.replay import Replay
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.contributions import Contribution, OperandLine
+    from ptxlab.machine.launch.mma_records import MmaMatrices, MmaRecord, MmaRecords
+    from ptxlab.machine.replay.bundle import is_bundle, read_bundle
+    from ptxlab.machine.replay.replay import Replay
+else:
+    homes = {
+        "launch.contributions": ("Contribution", "OperandLine"),
+        "launch.mma_records": ("MmaMatrices", "MmaRecord", "MmaRecords"),
+        "replay.bundle": ("is_bundle", "read_bundle"),
+        "replay.replay": ("Replay",),
+    }
+    __getattr__ = deferred(__name__, homes)
 
 __all__ = [
     "CHECKS",

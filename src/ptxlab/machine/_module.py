@@ -17,7 +17,6 @@ from ptxlab.machine.launch.configuration import LaunchConfiguration, Outside
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.launch.result import Result
 from ptxlab.machine.observe.observer import Tracing, warm_observers
-from ptxlab.machine.warp.consumption import Consumption
 from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:
@@ -78,13 +77,17 @@ class Kernel:
             if found is None:
                 program = program if tracked else program.untracked()
                 program = program if followed else program.unfollowed()
-                consumption = Consumption(program) if recorded else None
-                program = program if consumption is None else program.recording(frozenset(consumption.read_at_ends))
+                read = None
+                if recorded:
+                    from ptxlab.machine.warp.consumption import Consumption
+
+                    read = Consumption(program)
+                    program = program.recording(frozenset(read.read_at_ends))
                 program = program.counting() if counted else program
                 with collection_paused():
                     found = self._variants[key] = program, Executable(program)
-                if consumption is not None:
-                    facts_of(*found).know(Consumption, consumption)
+                if read is not None:
+                    facts_of(*found).know(Consumption, read)
             self._variants[asked] = found
         return found
 

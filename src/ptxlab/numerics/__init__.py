@@ -1,6 +1,8 @@
 """Bit-accurate products of the tensor cores: one fused step per instruction."""
 
-from ptxlab.numerics import reference
+from typing import TYPE_CHECKING
+
+from ptxlab._exports import deferred
 from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._mma import mma
 from ptxlab.numerics._mma_program import AccumulatorRef, MmaKernel, MmaProgram, OperandGather, mma_kernel
@@ -9,6 +11,11 @@ from ptxlab.numerics._sparse import expand as expand_sparse
 from ptxlab.numerics._sparse import legal_codes
 from ptxlab.numerics._steps import NumericsError
 from ptxlab.numerics.ir.kernels import warmup_parts
+
+if TYPE_CHECKING:
+    from ptxlab.numerics import reference
+else:
+    __getattr__ = deferred(__name__, {"reference": ("reference",)})
 
 __all__ = [
     "AccumulatorRef",

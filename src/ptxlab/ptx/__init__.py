@@ -1,12 +1,12 @@
 """The PTX front end: text to a typed syntax tree and back to text, and a map to source positions."""
 
+from typing import TYPE_CHECKING
+
+from ptxlab._exports import deferred
 from ptxlab.ptx._cursor import PtxSyntaxError
-from ptxlab.ptx._embedded import Embedded, embedded, is_binary
 from ptxlab.ptx._outline import may_declare, outline, text_without_bodies
 from ptxlab.ptx._parser import parse
 from ptxlab.ptx._places import SourceMap, TextOrder, line_text, opcode_span, operand_span, place
-from ptxlab.ptx._printer import to_text
-from ptxlab.ptx._tokens import Token, tokens
 from ptxlab.ptx.ast import (
     Alias,
     Arguments,
@@ -40,6 +40,14 @@ from ptxlab.ptx.ast import (
     Variable,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from ptxlab.ptx._embedded import Embedded, embedded, is_binary
+    from ptxlab.ptx._printer import to_text
+    from ptxlab.ptx._tokens import Token, tokens
+else:
+    homes = {"_embedded": ("Embedded", "embedded", "is_binary"), "_printer": ("to_text",), "_tokens": ("Token", "tokens")}
+    __getattr__ = deferred(__name__, homes)
 
 __all__ = [
     "Alias",

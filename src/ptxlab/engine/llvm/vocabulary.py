@@ -42,6 +42,7 @@ class LlvmVocabulary:
         self.width = width
         self.vectors = {name: f"<{width} x {element}>" for name, element in ELEMENTS.items()}
         self._names = {vector: name for name, vector in self.vectors.items()}
+        self._patterns: dict[tuple[int, str], Value] = {}
 
     # -------------------------------------------------------------------------- constants, types
 
@@ -49,6 +50,12 @@ class LlvmVocabulary:
         return self.code.const(self.vectors[type], value)
 
     def bits(self, pattern: int, type: str) -> Value:
+        found = self._patterns.get((pattern, type))
+        if found is None:
+            found = self._patterns[pattern, type] = self._of_bits(pattern, type)
+        return found
+
+    def _of_bits(self, pattern: int, type: str) -> Value:
         if type == "f64":
             return Value(self.code, self.vectors["f64"], f"splat (double 0x{pattern:016x})")
         if pattern & 0x7FFFFFFF > 0x7F800000:  # LLVM writes floats as doubles, which cannot hold a signalling NaN

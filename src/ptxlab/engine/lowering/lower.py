@@ -18,7 +18,7 @@ from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS
 from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
 from ptxlab.engine.program import Program
-from ptxlab.isa import load_families, refusal
+from ptxlab.isa import load_families
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.catalogue import Control, Qualifiers, Row
 from ptxlab.isa.control import inserted
@@ -217,6 +217,8 @@ class Lowering:
         opcode = statement.opcode
         rows = candidates(opcode)
         if not rows:
+            from ptxlab.isa import refusal
+
             self.error(statement, *refusal(opcode), opcode)
             return
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count, product
 from typing import Any
 
@@ -329,6 +329,7 @@ def _fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence
     return trouble
 
 
+@cache
 def element_type(type: str) -> str:
     """The vocabulary's element type for an operand type; 128-bit operands are pairs of i64."""
     if type in ("f32", "f64"):

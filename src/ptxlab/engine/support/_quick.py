@@ -64,10 +64,13 @@ class QuickFunction:
     ----------
     load : makes the library, given the symbols of `add_counting`
     optimised : compiles the optimised function; its address
+    inner : the name of one that it calls in a loop: it is to be optimised when that one is
     """
 
-    def __init__(self, name: str, load: Callable[[dict[str, int]], native.Library], optimised: Callable[[str], int]) -> None:
-        self._name, self._optimised = name, optimised
+    def __init__(
+        self, name: str, load: Callable[[dict[str, int]], native.Library], optimised: Callable[[str], int], inner: str = ""
+    ) -> None:
+        self._name, self._optimised, self._inner = name, optimised, inner
         self._words = (ctypes.c_int64 * 2)(0, CALLS)
         _ALL.append(self)
         symbols = {"calls": ctypes.addressof(self._words), **SYMBOLS}
@@ -76,7 +79,7 @@ class QuickFunction:
     @property
     def is_called_often(self) -> bool:
         """Whether it has been called so often that it is to be optimised."""
-        return self._words[1] <= 0
+        return any(other._words[1] <= 0 for other in _ALL if other._name in (self._name, self._inner))
 
     def optimise(self) -> None:
         """Call the optimised function from now on."""

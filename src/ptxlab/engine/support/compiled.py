@@ -45,18 +45,18 @@ def address_of(name: str) -> int:
 
     Most are compiled without optimisation at first, in a fifth of the time, unless the cache has the optimised ones.
     """
-    if name.split("_")[0] in _OPTIMISED or native.OBJECTS.read(native.object_key(*_request(name))) is not None:
+    if name.split("_")[0] in _AT_ONCE or native.OBJECTS.read(native.object_key(*_request(name))) is not None:
         return _optimised(name)
 
     def load(symbols: dict[str, int]) -> native.Library:
         return native.compile_or_load((*_request(name), "quick"), [name], lambda: _ir(name, quick=True), opt=0, symbols=symbols)
 
-    return QuickFunction(name, load, _optimised).address
+    return QuickFunction(name, load, _optimised, "dispatch" if name == "turns" else "").address
 
 
 @cache
 def _optimised(name: str) -> int:
-    light = name.split("_")[0] in _OPTIMISED
+    light = name.split("_")[0] in _LIGHT
     return native.compile_or_load(_request(name), [name], lambda: _ir(name), opt=2, light=light, symbols=SYMBOLS).address(name)
 
 
@@ -74,8 +74,10 @@ def _ir(name: str, quick: bool = False) -> str:
     return module.text()
 
 
-_OPTIMISED = ("dispatch", "turns", "lanes", "run")
-"""What is optimised at once: the loops around all regions, and arithmetic in vector registers."""
+_AT_ONCE = ("lanes", "run")
+"""What is optimised at once: arithmetic in vector registers."""
+_LIGHT = ("dispatch", "turns", *_AT_ONCE)
+"""What gains nothing from most of the optimisation passes."""
 Emit = Callable[[Module, str, list[str]], None]
 _EMIT: dict[str, Emit] = {
     "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),

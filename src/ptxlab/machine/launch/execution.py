@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
@@ -16,13 +16,13 @@ from ptxlab.machine.launch.reports import LaunchEnded
 from ptxlab.machine.launch.result import Result, Stats
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.observe.observer import tracing
-from ptxlab.machine.replay.replay import Replay
-from ptxlab.machine.workers.processes import shared_with_processes
 from ptxlab.native.collection import collection_rare
 
 if TYPE_CHECKING:
     from ptxlab.machine._device import Device
     from ptxlab.machine._module import Kernel
+    from ptxlab.machine.memory.global_memory import DeviceMemory
+    from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["execute", "prepare", "run"]
 
@@ -38,6 +38,8 @@ def prepare(kernel: Kernel, device: Device, options: LaunchConfiguration, args: 
     arguments = bind_arguments(kernel.program.parameters, kernel.program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
+        from ptxlab.machine.replay.replay import Replay
+
         return Replay.of(kernel, options, device, values, arguments, addresses, device.memory.copy())
     finally:
         arguments.release()
@@ -55,7 +57,11 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     alone = options.outside is None and device.memory.chooses_addresses
 
     def lend(places: Sequence[tuple[int, int]]) -> bool:
-        return alone and not (options.processes > 1 and shared_with_processes(places))
+        if not alone or options.processes <= 1:
+            return alone
+        from ptxlab.machine.workers.processes import shared_with_processes
+
+        return not shared_with_processes(places)
 
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name, lend)
     journal: Journal | None = None
@@ -66,7 +72,12 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
         roots = roots_of(arguments.packed, addresses) if confirms or options.keep_inputs else b""
         size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
         again = confirms and (options.keep_inputs or size <= _MOST_KEPT)
-        replay_of = partial(Replay.of, kernel, options, device, values, arguments, addresses)
+
+        def replay_of(memory: DeviceMemory) -> Replay:
+            from ptxlab.machine.replay.replay import Replay
+
+            return Replay.of(kernel, options, device, values, arguments, addresses, memory)
+
         replay = replay_of(device.memory.copy(roots)) if options.keep_inputs or (again and not alone) else None
         if replay is None and again:
             journal = Journal(device.memory, device.memory.reached_from(roots))

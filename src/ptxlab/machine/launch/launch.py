@@ -23,13 +23,11 @@ from ptxlab.machine.launch.program_facts import facts_of
 from ptxlab.machine.launch.reports import Reports
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
-from ptxlab.machine.observe.addition_order import Additions
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.schedule.turns import begin_turns, turns_of
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, cta_values, fill_cta_words, fill_launch_words, fill_specials, launch_values
-from ptxlab.machine.workers.processes import run_clusters
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine.launch.host_memory import CtaMemory
+    from ptxlab.machine.observe.addition_order import Additions
     from ptxlab.machine.warp.frame import Frame
     from ptxlab.machine.workers.worker import Part
     from ptxlab.ptx import Module
@@ -92,7 +91,11 @@ class Launch(Prepared):
         if program.symbols:
             self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64)
         self.special_values = launch_values(self) if self.specials else {}
-        self.additions = Additions(self, self.adding) if self.adding else None
+        self.additions: Additions | None = None
+        if self.adding:
+            from ptxlab.machine.observe.addition_order import Additions
+
+            self.additions = Additions(self, self.adding)
         self.before, device.left = device.left, None
         self._contents = Contents(self)
         self._contents.fill_device(device.memory)
@@ -425,8 +428,18 @@ class Launch(Prepared):
             self.tell_progress(0)
             if "register" in self.options.checks:
                 self.reports.early_uses()
-        run_clusters(self)
+        if self.options.processes > 1:
+            from ptxlab.machine.workers.processes import run_clusters
+
+            run_clusters(self)
+        else:
+            self.run_alone()
         self.finish()
+
+    def run_alone(self) -> None:
+        """Run all clusters that have been started in this process."""
+        self.scheduler.run()
+        self.facts.executed = True
 
     def forget(self) -> None:
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.diagnostics import Place, ranges
 from ptxlab.formats import FORMATS, decode
+from ptxlab.machine.launch.result import shortened
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.result import Writer
     from ptxlab.machine.replay.replay import Replay
 
-__all__ = ["OPERANDS", "MmaMatrices", "MmaRecord", "MmaRecords", "Operand", "shortened", "values_of"]
+__all__ = ["OPERANDS", "MmaMatrices", "MmaRecord", "MmaRecords", "Operand", "values_of"]
 
 
 class Operand(NamedTuple):
@@ -40,8 +41,6 @@ _MOST_LINES = 60
 """Records that a table shows."""
 _MOST_WRITERS = 24
 """Writers that stand below a table."""
-_MOST_CHARACTERS = 160
-"""Of a line of the PTX."""
 
 
 def values_of(codes: NDArray[Any], element: str) -> NDArray[Any]:
@@ -51,12 +50,6 @@ def values_of(codes: NDArray[Any], element: str) -> NDArray[Any]:
     if element in ("s32", "u32"):
         return codes.astype(np.uint32).view(np.int32 if element == "s32" else np.uint32)
     return decode(codes, element) if element in FORMATS else codes
-
-
-def shortened(excerpt: str) -> str:
-    """A line of the PTX, cut if it is very long."""
-    text = excerpt.strip()
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 
 class MmaMatrices(NamedTuple):

@@ -9,12 +9,12 @@ import numpy as np
 
 from ptxlab.machine.launch.configuration import LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.program_facts import ProgramFacts, uses_tensor_memory
-from ptxlab.machine.observe.addition_order import additions
 from ptxlab.machine.observe.observer import concerned
 from ptxlab.machine.warp.pending_registers import early_uses, lends_registers
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.workers.accesses import AccessMaps
     from ptxlab.machine.workers.worker import Worker
 
@@ -57,8 +57,12 @@ class Prepared:
         self.symbol_addresses = facts.of(_own_addresses)
         """Addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
         self.symbol_table = _NO_SYMBOLS
-        self.adding = facts.of(additions) if "memory" in options.checks else ()
+        self.adding: tuple[Op, ...] = ()
         """The instructions whose additions of floats are watched."""
+        if "memory" in options.checks:
+            from ptxlab.machine.observe.addition_order import additions
+
+            self.adding = facts.of(additions)
         self.providers = facts.of(concerned, options.checks)
         """What gives the observers that the checks need."""
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows

@@ -14,10 +14,8 @@ from ptxlab.engine.faults import FAULTS, FIXES, Fault
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess
 from ptxlab.isa.operands import Op
-from ptxlab.isa.tcgen05 import fitting_shapes, freed, leaks
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.indeterminate import described
-from ptxlab.machine.schedule.deadlock import explain, most_relevant
 from ptxlab.machine.warp.pending_registers import (
     Early,
     early_uses,
@@ -26,7 +24,6 @@ from ptxlab.machine.warp.pending_registers import (
     unfenced,
     unfenced_values,
 )
-from ptxlab.machine.warp.unawaited_loads import missing_waits
 from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
@@ -201,6 +198,8 @@ class Reports:
         letter = self._launch.model == "spec"
         if self._launch.facts.of(lends_registers):
             self._uses_of_products(letter)
+        from ptxlab.machine.warp.unawaited_loads import missing_waits
+
         for missing in self._launch.facts.of(missing_waits, letter):
             follows = " before the tcgen05.wait::ld" if letter or missing.follows else ", and no tcgen05.wait::ld follows the load"
             fix = "execute tcgen05.wait::ld.sync.aligned between the load and this instruction"
@@ -268,8 +267,11 @@ class Reports:
 
     def cta_ended(self, cta: CtaState) -> None:
         """Report what a CTA must not leave behind when it exits: allocated tensor memory."""
-        for op, code, message, fix in leaks(cta):
-            self.add(code, message, op, cta=cta, fix=fix)
+        if self._launch.uses_tensor_memory:
+            from ptxlab.isa.tcgen05 import leaks
+
+            for op, code, message, fix in leaks(cta):
+                self.add(code, message, op, cta=cta, fix=fix)
 
     def engine_fault(self, warp: Warp) -> NoReturn:
         """Report a fault that compiled code has found."""
@@ -286,6 +288,8 @@ class Reports:
             refusal = self._launch.device.memory.refusal(address, size, kind == Fault.GLOBAL_WRITE)
             self.fault(refusal.code, refusal.message, **fields, **refusal.fields)
         if kind == Fault.TENSOR_UNALLOCATED:
+            from ptxlab.isa.tcgen05 import freed
+
             gone = freed(warp.cta, address, warp.cta, warp.warp_id)
             if gone is not None:
                 text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
@@ -346,6 +350,8 @@ class Reports:
 
     def hang(self) -> NoReturn:
         """Report for all groups of converged lanes what they wait for."""
+        from ptxlab.machine.schedule.deadlock import explain, most_relevant
+
         launch = self._launch
         standing = [s for cta in launch.resident for w in cta.warps for s in w.converged]
         groups = most_relevant(standing)
@@ -391,5 +397,9 @@ def access_bytes(described: Native | None) -> int:
 
 def _other_shapes(described: Native | None, address: int) -> str:
     """The end of a fix: the shapes with which a load or store of tensor memory would not go beyond the last column."""
-    fitting = fitting_shapes(described, address & 0xFFFF) if isinstance(described, TensorAccess) else []
+    if not isinstance(described, TensorAccess):
+        return ""
+    from ptxlab.isa.tcgen05 import fitting_shapes
+
+    fitting = fitting_shapes(described, address & 0xFFFF)
     return "".join(f"; the shape {shape} has as many registers and ends at column {last}" for shape, last in fitting)

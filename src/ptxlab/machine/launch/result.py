@@ -11,16 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
-from ptxlab.machine.launch.contributions import Contribution, operand_lines
-from ptxlab.machine.launch.mma_records import shortened
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
+    from ptxlab.machine.launch.contributions import Contribution
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.launch.mma_records import MmaRecords
     from ptxlab.machine.replay.replay import Replay
 
-__all__ = ["KernelError", "Provenance", "Result", "Stats", "Writer"]
+__all__ = ["KernelError", "Provenance", "Result", "Stats", "Writer", "shortened"]
+
+_MOST_CHARACTERS = 160
+"""Of a line of the PTX."""
+
+
+def shortened(excerpt: str) -> str:
+    """A line of the PTX, cut if it is very long."""
+    text = excerpt.strip()
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 
 class KernelError(PtxlabError):
@@ -142,6 +150,8 @@ class Provenance:
             yield f"  source: {last.mma.source}"
         if first.mma.accumulate:
             yield "  the first of them adds to what D held"
+        from ptxlab.machine.launch.contributions import operand_lines
+
         for name, lines in (("A", [each.a for each in self.contributions]), ("B", [each.b for each in self.contributions])):
             yield from (f"  {line}" for line in operand_lines(name, lines))
 

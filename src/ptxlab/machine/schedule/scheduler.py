@@ -16,13 +16,13 @@ from ptxlab.engine.direct_services import direct_services
 from ptxlab.engine.turns import NO_LIMIT, POLL_TURNS, SLICE, TurnWord
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.observe.observer import overridden_hook
-from ptxlab.machine.schedule.deadlock import Watch
 from ptxlab.machine.schedule.shared_turns import SharedTurns
 from ptxlab.machine.warp.convergence import choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.schedule.deadlock import Watch
 
 __all__ = ["Scheduler"]
 
@@ -84,6 +84,8 @@ class Scheduler(SharedTurns):
 
     @cached_property
     def _watch(self) -> Watch:
+        from ptxlab.machine.schedule.deadlock import Watch
+
         return Watch(self.launch)
 
     def now(self) -> int:

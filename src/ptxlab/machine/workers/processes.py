@@ -49,24 +49,21 @@ _PATIENCE = 0.1
 
 
 def run_clusters(launch: Launch) -> None:
-    """Run all clusters of a launch; `Launch.workers` and `Launch.why_alone` say how."""
-    if launch.options.processes > 1:
-        try:
-            _check(launch)
-            if not launch.facts.executed and launch.policy != "random":
-                # What is compiled now need not be compiled by each worker. Under ``random`` all clusters run at the same time.
-                launch.start_only(1)
-                launch.scheduler.run()
-                launch.facts.executed = True
-            if launch.clusters_left > 1:
-                _Workers(launch).run()
-                return
-            raise Alone("there is one cluster, or clusters wait for others")
-        except Alone as alone:
-            launch.why_alone = str(alone)
-            launch.start_all()
-    launch.scheduler.run()
-    launch.facts.executed = True
+    """Run all clusters of a launch that may use several processes; `Launch.workers` and `Launch.why_alone` say how."""
+    try:
+        _check(launch)
+        if not launch.facts.executed and launch.policy != "random":
+            # What is compiled now need not be compiled by each worker. Under ``random`` all clusters run at the same time.
+            launch.start_only(1)
+            launch.run_alone()
+        if launch.clusters_left > 1:
+            _Workers(launch).run()
+            return
+        raise Alone("there is one cluster, or clusters wait for others")
+    except Alone as alone:
+        launch.why_alone = str(alone)
+        launch.start_all()
+    launch.run_alone()
 
 
 def _check(launch: Launch) -> None:

@@ -19,7 +19,6 @@ from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, GridWait, Space, TensorTransfer
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Group, Op, Reg, Resolved, SymbolAddress
-from ptxlab.isa.tcgen05 import allocators
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -288,6 +287,8 @@ def _stored_back(program: Program, op: Op, place: tuple[int, int], register: int
 
 def allocation_awaited(program: Program, load: Op, cta: Any) -> Op | None:
     """The tcgen05.alloc that a CTA has not executed yet, if a load of shared memory gives a tensor memory address."""
+    from ptxlab.isa.tcgen05 import allocators
+
     done = allocators(cta)
     left = [op for op in program.ops if isinstance(op.effects, Alloc) and op.index not in done]
     native = program.natives.get(load.index)

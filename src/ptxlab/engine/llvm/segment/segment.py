@@ -71,15 +71,18 @@ class Segment(UndefinedValues):
 
     def limit_depth(self, op: Op) -> None:
         """Hide from LLVM how the results of an op were computed if that took many operations."""
-        depth = 1 + max(map(self.depths.get, self.program.reads[op.index], repeat(0)), default=0)
-        for register in self.program.writes[op.index]:
-            value = self.values.get(register)
+        written = self.program.writes[op.index]
+        computed = [(r, v) for r in written if isinstance(v := self.values.get(r), Value) and v.type in self.integers]
+        depth = 1 + max(map(self.depths.get, self.program.reads[op.index], repeat(0)), default=0) if computed else 0
+        for register in written:
             self.depths[register] = 0
-            if isinstance(value, Value) and not isinstance(value, Constant) and value.type in self.integers:
-                if depth < _DEEP:
-                    self.depths[register] = depth
-                else:
-                    self.values[register] = self.code.opaque(value)
+        for register, value in computed:
+            if isinstance(value, Constant):
+                continue
+            if depth < _DEEP:
+                self.depths[register] = depth
+            else:
+                self.values[register] = self.code.opaque(value)
 
     def note(self, op: Op, guard: Value | None) -> None:
         """Note from where what an op moves to registers comes."""

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ptxlab.descriptors.describe.explain import READINGS, explain, format_of
     from ptxlab.descriptors.describe.explanation import Explanation, FieldRow, Hint, Interpretation
 else:
-    homes = {
+    _HOMES = {
         "_tile": ("OperandTile",),
         "describe.explain": ("READINGS", "explain", "format_of"),
         "describe.explanation": ("Explanation", "FieldRow", "Hint", "Interpretation"),
     }
-    __getattr__ = deferred(__name__, homes)
+    __getattr__ = deferred(__name__, _HOMES)
 
 __all__ = [
     "READINGS",

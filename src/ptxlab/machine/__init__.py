@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.bundle import is_bundle, read_bundle
     from ptxlab.machine.replay.replay import Replay
 else:
-    homes = {
+    _HOMES = {
         "launch.contributions": ("Contribution", "OperandLine"),
         "launch.mma_records": ("MmaMatrices", "MmaRecord", "MmaRecords"),
         "replay.bundle": ("is_bundle", "read_bundle"),
         "replay.replay": ("Replay",),
     }
-    __getattr__ = deferred(__name__, homes)
+    __getattr__ = deferred(__name__, _HOMES)
 
 __all__ = [
     "CHECKS",

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from ptxlab.ptx._printer import to_text
     from ptxlab.ptx._tokens import Token, tokens
 else:
-    homes = {"_embedded": ("Embedded", "embedded", "is_binary"), "_printer": ("to_text",), "_tokens": ("Token", "tokens")}
-    __getattr__ = deferred(__name__, homes)
+    _HOMES = {"_embedded": ("Embedded", "embedded", "is_binary"), "_printer": ("to_text",), "_tokens": ("Token", "tokens")}
+    __getattr__ = deferred(__name__, _HOMES)
 
 __all__ = [
     "Alias",

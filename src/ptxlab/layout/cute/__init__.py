@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         zipped_product,
     )
 else:
-    homes = {
+    _HOMES = {
         "_algebra": (
             "coalesce",
             "complement",
@@ -38,7 +38,7 @@ else:
             "zipped_product",
         )
     }
-    __getattr__ = deferred(__name__, homes)
+    __getattr__ = deferred(__name__, _HOMES)
 
 __all__ = [
     "ComposedLayout",

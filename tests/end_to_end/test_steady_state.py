@@ -1,0 +1,100 @@
+"""Once a loop has executed a few times, Python executes none of its instructions, and no check is asked in Python for any of them.
+
+More iterations of the loop only cost turns of the scheduler.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ptxlab.check.race.shadow import shadow
+from ptxlab.isa.bulk import _tensor
+from ptxlab.numerics import MmaProgram
+
+from .triton.cases import CASES
+
+LENGTHS = {
+    "mm_ptr_fp16": {"k": 1024},
+    "mm_bt_e4m3": {"k": 2048},
+    "mm_device_desc_fp16": {"k": 1024},
+    "mm_host_desc_fp16_cta2": {"k": 1024},
+    "mm_tile_cta4_fp16": {"k": 1024},
+    "flash_fp16": {"s": 1024},
+}
+"""By kernel a size that has several times as many iterations as buffers."""
+WATCHED = "mm_device_desc_fp16", "all"
+"""The kernel writes its tensor maps, so that the race check follows what copies read."""
+SCHEDULER = ("/machine/schedule/", "/machine/warp/warp.py catch_up", "/engine/llvm/executable.py run")
+
+
+@pytest.fixture(autouse=True)
+def _optimised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled quickly at first repeats nothing."""
+    functions = shadow._functions()
+    if functions.are_quick:
+        functions.optimise()
+    monkeypatch.setattr(MmaProgram, "optimised", True)
+
+
+def calls(name: str, check: str, size: dict[str, int]) -> tuple[Counter[str], Counter[str], int]:
+    """The calls of Python functions in the third launch, in the scheduler and others; and the executed instructions."""
+    family = CASES[name]
+    case = family.make(**next(iter(family.sizes.values())) | size)
+    if name == "flash_fp16":
+        case.programs = (2, 1)
+    made: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            what = f"{frame.f_code.co_filename} {frame.f_code.co_name}"
+            made[all(part not in what for part in SCHEDULER)][what] += 1
+
+    for _ in range(2):
+        case.launch(check=check)
+    sys.setprofile(count)
+    try:
+        result, _ = case.launch(check=check)
+    finally:
+        sys.setprofile(None)
+    return *made, result.stats.instructions
+
+
+@pytest.mark.parametrize(("name", "check"), [(name, check) for name in LENGTHS for check in ("none", "all") if (name, check) != WATCHED])
+def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str) -> None:
+    size = LENGTHS[name]
+    (turns, few, before), (more_turns, many, after) = (calls(name, check, {key: n * f for key, n in size.items()}) for f in (1, 2))
+    assert after > before
+    assert {what: number - few[what] for what, number in many.items() if number > few[what]} == {}
+    assert more_turns.total() - turns.total() < after - before
+
+
+def test_copies_and_products_of_later_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers execute one product for each CTA, which is the first one, and boxes only until all places of boxes are known."""
+    family, prepare, multiply = CASES["mm_host_desc_fp16_cta2"], _tensor._prepare, MmaProgram.run
+    loads, products = [], []
+
+    def prepared(*given: Any) -> Any:
+        loads.extend([1] * (not given[-1]))
+        return prepare(*given)
+
+    def multiplied(*given: Any) -> Any:
+        products.append(1)
+        return multiply(*given)
+
+    monkeypatch.setattr(_tensor, "_prepare", prepared)
+    monkeypatch.setattr(MmaProgram, "run", multiplied)
+    found = []
+    for columns in (256, 512):
+        case = family.make(m=512, n=columns, k=512)
+        case.launch(check="all")
+        loads.clear()
+        products.clear()
+        case.launch(check="all")
+        found.append((len(loads), len(products)))
+    (few, first), (many, all_products) = found
+    assert many == few
+    assert all_products - first <= 2 * 8

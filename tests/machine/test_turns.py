@@ -81,6 +81,26 @@ def test_barriers_of_whole_ctas_need_no_return(check: str, threads: int, runs: l
     agree(body, threads, check=options["check"])
 
 
+FENCED = """
+    mov.u32 r1, 0; setp.eq.u32 p, warp, {warp};
+LOOP:
+    @p fence.acq_rel.cta;
+    bar.sync 0;
+    add.u32 r1, r1, 1; setp.lt.u32 q, r1, 20; @q bra LOOP;
+""" + store("tid")
+
+
+@pytest.mark.parametrize("warp", [0, 1, 3])
+def test_barriers_after_rows_that_the_race_check_handles_itself(warp: int, runs: list[int]) -> None:
+    """The warp returns with its row in each round, and compiled code counts its arrival after that; the others need no return."""
+    body = FENCED.format(warp=warp)
+    outcome(body, 128, 1, {"check": ("race",)}, alone=False)
+    runs.clear()
+    outcome(body, 128, 1, {"check": ("race",)}, alone=False)
+    assert len(runs) <= 20 + 2 * 4
+    agree(body, 128, check="all")
+
+
 PARTS = """
     setp.lt.u32 p, warp, 2; @p bra FIRST;
     mov.u32 r1, 0;

@@ -63,6 +63,8 @@ class TurnWord(IntEnum):
     """in/out: how many turns compiled code has ended; it never decreases"""
     ARRIVED = 12
     """in/out: how many arrivals have been part of phases that compiled code has completed; it never decreases"""
+    ARRIVES = 13
+    """in: 1 if the warp has stopped at an arrival because of rows, which have been processed since: it begins with the arrival"""
     END = 16
 
 
@@ -128,7 +130,8 @@ def _arrival(op: Op) -> int:
 def emit_turns(module: Module) -> None:
     """``i32 turns(context, table, words)``: run a warp; and others, as long as each only arrives at barriers of its CTA and waits there.
 
-    The result is the status of the last one, `TurnWord.CURRENT`. After `Status.BLOCKED` its turn has ended.
+    The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
+    After `Status.BLOCKED` its turn has ended.
     """
     c, (context, table, words) = module.define("i32 turns(ptr context, ptr table, ptr words)")
     current = context.variable()
@@ -137,26 +140,28 @@ def emit_turns(module: Module) -> None:
     c.begin(head)
     warp = current.get()
     words.store(warp, TurnWord.CURRENT)
-    status = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
-    with c.when(status.ne(Status.SERVICE)):
-        c.ret(status)
+    with c.when(words.word(TurnWord.ARRIVES).eq(0)):
+        status = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
+        with c.when(status.ne(Status.SERVICE)):
+            c.ret(status)
+    words.set_word(TurnWord.ARRIVES, 0)
     op = warp.word(Word.INFO)
     arrival = words.pointer(TurnWord.ARRIVALS).load("i64", op)
     with c.when(arrival.eq(0)):
-        c.ret(status)
+        c.ret(Status.SERVICE)
     cells, number, lanes, live = warp.pointer(Word.BARRIERS), arrival & (BARRIERS - 1), warp.word(Word.ACTIVE), warp.word(Word.LIVE)
     left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | lanes.ne(live) | warp.word(Word.MASK).ne(live)
     with c.when(left | cells.word(BarrierCell.COMPLETES).eq(0) | cells.load("i64", number + BarrierCell.MACHINE).ne(0)):
-        c.ret(status)
+        c.ret(Status.SERVICE)
     stated, before, whole = (arrival >> _STATED_SHIFT) & 0xFFFF, cells.load("i64", number), cells.word(BarrierCell.WHOLE)
     needed = stated.ne(0).select(stated, cells.word(BarrierCell.LIVE))
     arrived = before + ((arrival >> _WHOLE_SHIFT) & 1).ne(0).select(c.const("i64", 32), lanes.intrinsic("ctpop"))
     others = before.ne(0) & cells.load("i64", number + BarrierCell.STATED).ne(stated)
     with c.when(others | arrived.ugt(needed) | (whole.ne(0) & whole.ne(needed))):
-        c.ret(status)
+        c.ret(Status.SERVICE)
     may_block = cells.pointer(BarrierCell.MAY_BLOCK)
     with c.when(may_block.ne(0)), c.when(c.call(may_block, "i32", warp).eq(0)):
-        c.ret(status)
+        c.ret(Status.SERVICE)
     counts = words.pointer(TurnWord.COUNTS)
     counts.store(counts.load("i64", op) + 1, op)
     with c.when(arrived.eq(needed)):

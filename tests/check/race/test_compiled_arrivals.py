@@ -188,13 +188,62 @@ def test_a_pipeline(name: str, options: dict[str, Any], monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("check", ["race", "all"])
-def test_python_handles_the_first_arrival_of_each_warp(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = calls_of(monkeypatch, _barriers.Barriers, "_arrived_at_object")
+def test_python_handles_no_arrivals_of_warps_that_use_an_object_after_its_initialisation(
+    check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(monkeypatch, _barriers.Barriers, "performed")
     body, options = KERNELS["passed"]
     result = launch(body, check=check, **options)
     assert outcome(result)[0] == []
     assert sum(n for opcode, n in result.stats.services.items() if "mbarrier.arrive" in opcode) == 18
-    assert len(calls) == 2
+    assert not calls
+
+
+UNORDERED = """
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 192;
+setp.lt.u32 %p3, %r1, 32;
+@!%p3 mbarrier.{first};
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "handled"), [("arrive.shared::cta.b64 _, [%r7]", 1), ("expect_tx.relaxed.cta.shared::cta.b64 [%r7], 0", 2)]
+)
+def test_python_handles_the_first_uses_of_a_warp_that_the_initialisation_is_not_ordered_before(
+    first: str, handled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An announcement alone, too, and the arrival after it."""
+    body = UNORDERED.format(first=first)
+    (found,), *_ = both_ways(lambda: outcome(launch(body, block=64, check="race")), monkeypatch)
+    assert "X120" in found
+    calls = calls_of(monkeypatch, _barriers.Barriers, "performed")
+    launch(body, block=64, check="race")
+    assert len(calls) == handled
+
+
+INVALIDATED = """
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 96;
+bar.sync 0;
+mov.u32 %r3, %warpid;
+setp.eq.u32 %p2, %r3, 0;
+setp.eq.u32 %p3, %r3, {other};
+or.pred %p2, %p2, %p3;
+@%p2 mbarrier.arrive.shared::cta.b64 _, [%r7];
+setp.eq.u32 %p4, %r1, 64;
+@%p4 mbarrier.inval.shared::cta.b64 [%r7];
+"""
+"""Two warps arrive, and then a third one invalidates the object. The last warp continues first after the barrier."""
+
+
+@pytest.mark.parametrize(("other", "first"), [(1, 0), (3, 3)])
+def test_of_arrivals_that_an_invalidation_does_not_follow_the_first_one_is_reported(
+    other: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found,), *_ = both_ways(lambda: outcome(launch(INVALIDATED.format(other=other), block=128, check="race")), monkeypatch)
+    assert "X101" in found
+    assert f"('earlier', 'warp {first} of CTA (0, 0, 0)')" in found
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptxlab
-from ptxlab.check.race import _recorder
+from ptxlab.check.race import _recorder, _tensor_memory
+from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 
 from .order_table.pair import FRAME
 from .order_table.tensor_memory import END, LD, MEET, START, WAIT_LD, WAIT_ST
+from .test_replayed_rows import calls_of
 
 WIDE_LD = "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r0, %r1, %r2, %r3}, [%at+2];"
 WIDE_ST = "tcgen05.st.sync.aligned.16x64b.x4.b32 [%at+1], {%tid, %tid, %tid, %tid};"
@@ -56,3 +58,13 @@ def test_more_loads_than_compiled_code_holds() -> None:
 def test_a_wait_is_missing(steps: list[str], code: str) -> None:
     assert [code in text for text in agree(steps, "practice")] == [True]
     assert not agree([steps[0], WAIT_LD, WAIT_ST, steps[1]], "practice")
+
+
+@pytest.mark.parametrize("most", [3, 4])
+def test_the_first_transfers_of_each_warp(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python records them only in large clusters, and a store that may read the registers of loads; the findings are the same."""
+    expected = {steps: findings([*steps], "practice") for steps in ((ST, LD), (LD, ST), (WIDE_LD, USE), (LD, WAIT_LD, ST))}
+    monkeypatch.setattr(_tensor_memory, "_MOST_WARPS", most)
+    calls = calls_of(monkeypatch, TensorMemoryAccesses, "transferred")
+    assert {steps: findings([*steps], "practice") for steps in expected} == expected
+    assert len(calls) == (4 if most == 4 else 4 + 4 * 4 + 4 * 4), "the store after a load, the first store of each warp, the first load"

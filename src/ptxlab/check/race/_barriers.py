@@ -20,7 +20,6 @@ from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
-    Asynchronous,
     ClusterArrive,
     ClusterWait,
     Completion,
@@ -103,14 +102,6 @@ def parking(program: Program) -> frozenset[int]:
     return frozenset(index for index, effects in barriers if effects.waits and not effects.reduces)
 
 
-def announcing(program: Program) -> frozenset[int]:
-    """The arrivals that announce bytes, if there are copies that complete these."""
-    asynchronous = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    if all(effects.completion is not Completion.BYTES or effects.box is None for effects in asynchronous):
-        return frozenset()
-    return frozenset(op.index for op in program.ops if isinstance(op.effects, MbarrierArrive) and op.effects.expects)
-
-
 class Barriers:
     """The clocks of barriers; one for each launch."""
 
@@ -120,7 +111,6 @@ class Barriers:
         self._findings = recorder.findings
         self._tensor_memory = tensor_memory
         self._relaxed = recorder.launch.facts.of(relaxed_orders)
-        self._announcing = recorder.launch.facts.of(announcing)
         self._parking = frozenset() if recorder.launch.model == "spec" else recorder.launch.facts.of(parking)
 
     def handlers(self) -> Handlers:
@@ -141,7 +131,14 @@ class Barriers:
             slot = clocks.own(agent, MbarrierInit)
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
-            made = barrier.clock = MbarrierClock(clocks.agents, self._launch.program.ops, Use(agent, slot.number, slot.clock, warp.op))
+            ops, copies = self._launch.program.ops, []
+            for index, lane in self._recorder.issuers.get((barrier.rank, barrier.offset), ()):
+                issuer = clocks.agents[index]
+                clocks.bulk_reads(issuer, lane, ops)
+                copies.append((issuer, clocks.bulk(issuer, barrier, ops)))
+            made = barrier.clock = MbarrierClock(clocks.agents, ops, Use(agent, slot.number, slot.clock, warp.op))
+            for copy in copies:
+                made.expect_copies(*copy)
             clocks.share_mbarrier(barrier.rank, barrier.offset, made.address)
             self._write_object(clocks, agent, barrier, warp)
 
@@ -282,9 +279,6 @@ class Barriers:
             rows[Row.EXECUTION, slot.number] = slot.clock
         barrier_clock.take(rows)
         barrier_clock.arrive(agent, agent.main, agent.main.clock, op)
-        if op.index in self._announcing:
-            barrier_clock.expect_copies(agent, clocks.bulk(agent, barrier, self._launch.program.ops))
-            clocks.bulk_reads(agent, warp.mask.bit_length() - 1, self._launch.program.ops)
         if agent.foreign:
             _release_foreign(barrier_clock, agent)
             barrier_clock.leave_to_python()

@@ -183,7 +183,7 @@ class Sanitizer(Observer):
         clocks: Clocks = warp.cta.state["race"]
         agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id]
         warp.state["race"] = clocks, agent
-        self._tensor_memory.fill(warp, agent)
+        self._tensor_memory.fill(warp, clocks, agent)
         if self._copies:
             clocks.copies(agent)
         if self._lanes is None and self._shadow.replay:
@@ -192,7 +192,8 @@ class Sanitizer(Observer):
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Watch the shared and tensor memory of a new cluster."""
-        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model)
+        slots = 1 + self._copies + len(self._tensor_memory.slots)
+        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model, slots)
         self._findings.clusters.start(clocks)
         self._serial += 1
         for cta in ctas:

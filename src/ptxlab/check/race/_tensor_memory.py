@@ -14,6 +14,7 @@ from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges
 from ptxlab.engine.context import Word
+from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
@@ -32,15 +33,24 @@ _ENTRIES = 6
 _LOAD_SLOT, _STORE_SLOT, HELD, LOADS = map(int, (TransferWord.LOAD_SLOT, TransferWord.STORE_SLOT, TransferWord.HELD, TransferWord.LOADS))
 _GRANULES = 4
 """Of a column."""
+_MOST_WARPS = 64
+"""In larger clusters, warps that access tensor memory get their slots when they do so first, since all clocks have a column for each."""
 
 
 class TensorMemoryAccesses:
-    """Transfers between registers and tensor memory, and the allocations of CTAs; one for each launch."""
+    """Transfers between registers and tensor memory, and the allocations of CTAs; one for each launch.
+
+    Attributes
+    ----------
+    slots : for which transfers each warp has a slot from its start: loads (False) and stores (True)
+    """
 
     def __init__(self, recorder: AccessRecorder) -> None:
         self._recorder = recorder
-        self._consumption = recorder.launch.facts.of(Consumption)
-        self._transfers_occur = any(isinstance(op.effects, TensorTransfer | TensorWait) for op in recorder.launch.program.ops)
+        launch = recorder.launch
+        self._consumption = launch.facts.of(Consumption)
+        self._transfers_occur, found = launch.facts.of(_transfers)
+        self.slots = found if launch.cluster_size * launch.warps_per_cta <= _MOST_WARPS else ()
         self._watched: dict[int, Object] = {}
         """By the tensor memory of an SM."""
         self._transfers = BoundedCache[tuple[int, int, int, int], MemoryAccess](4096)
@@ -62,13 +72,15 @@ class TensorMemoryAccesses:
             self._watched[id(tensor)] = self._recorder.shadow.watch(memory, TENSOR_GRANULE, _ENTRIES, Row.EXECUTION, tensor, fresh=True)
         self._granted[id(cta)] = set()
 
-    def fill(self, warp: Warp, agent: Agent) -> None:
-        """Make the words of a warp's transfers, if the kernel has any."""
+    def fill(self, warp: Warp, clocks: Clocks, agent: Agent) -> None:
+        """Make the words and the slots of a warp's transfers, if the kernel has any: compiled code records the first ones, too."""
         if self._transfers_occur:
             made = np.zeros(TransferWord.END, np.int64)
             made[TransferWord.BASE] = warp.cta.tensor_address + first_lane(warp.warp_id)
             made[TransferWord.CONTEXT] = warp.context.address
             agent.transfers, agent.words[AgentWord.TRANSFERS] = made.data, address_of(made)
+            for write in self.slots:
+                self._slot(clocks, agent, write)
 
     def ended(self, cta: CtaState) -> None:
         """The CTA has exited."""
@@ -88,10 +100,8 @@ class TensorMemoryAccesses:
 
     def record(self, clocks: Clocks, agent: Agent, op: Op, write: bool, accesses: Iterable[MemoryAccess]) -> None:
         """The accesses of a transfer."""
-        kind, words = Kind.ST if write else Kind.LD, agent.transfers
-        slot = clocks.own(agent, kind)
-        at = _STORE_SLOT if write else _LOAD_SLOT
-        words[at] = slot.name
+        words, at = agent.transfers, _STORE_SLOT if write else _LOAD_SLOT
+        slot = self._slot(clocks, agent, write)
         slot.clock = words[at + 1] = words[at + 1] + 1
         if write:
             if words[HELD] or words[LOADS]:
@@ -100,8 +110,14 @@ class TensorMemoryAccesses:
             self._hold(agent).append((op.index, slot.clock))
             agent.read &= ~self._consumption.loads[op.index]
             words[HELD] = len(agent.loads)
-        self._recorder.record(clocks, agent, slot, kind, op, accesses)
+        self._recorder.record(clocks, agent, slot, _kind(write), op, accesses)
         self.recorded(agent, write)
+
+    def _slot(self, clocks: Clocks, agent: Agent, write: bool) -> Slot:
+        """The slot of a warp's loads or stores, which compiled code knows from now on."""
+        slot = clocks.own(agent, _kind(write))
+        agent.transfers[_STORE_SLOT if write else _LOAD_SLOT] = slot.name
+        return slot
 
     def recorded(self, agent: Agent, write: bool) -> None:
         """The accesses of a transfer have been recorded."""
@@ -187,9 +203,19 @@ class TensorMemoryAccesses:
         self._recorder.record(clocks, agent, slot, Kind.ALLOC, op, (access,))
 
 
+def _transfers(program: Program) -> tuple[bool, tuple[bool, ...]]:
+    """Whether there are transfers or waits for them; and whether these transfers are loads (False), stores (True), or both."""
+    found = {op.effects for op in program.ops if isinstance(op.effects, TensorTransfer | TensorWait)}
+    return bool(found), tuple(sorted({effect.write for effect in found if isinstance(effect, TensorTransfer)}))
+
+
+def _kind(write: bool) -> Kind:
+    return Kind.ST if write else Kind.LD
+
+
 def wait_for_transfers(effect: TensorWait, clocks: Clocks, agent: Agent) -> None:
     """tcgen05.wait: the warp's transfers are complete."""
-    slot, words = agent.slots.get(Kind.ST if effect.write else Kind.LD), agent.transfers
+    slot, words = agent.slots.get(_kind(effect.write)), agent.transfers
     if slot is not None:
         for component in Component:
             clocks.advance(agent, slot, component, words[_STORE_SLOT + 1 if effect.write else _LOAD_SLOT + 1])

@@ -279,14 +279,18 @@ class Scheduler(SharedTurns):
                         words, context, groups = warp.words, warp.context, warp.converged
                         group = groups[0]
                         fuel = granted = words[_GRANTED]
+                    drained = False
                     if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
+                        drained = True
                     if words[_EXITED]:
                         gone = words[_EXITED]
                         words[_EXITED] = 0
                         launch.exited(warp, gone)
                     if status != _SERVICE:
                         break
+                    if drained and self.counts_arrival(warp):
+                        continue
                     index = words[_INFO]
                     active = words[_ACTIVE]
                 op = ops[index]

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["SharedTurns"]
 
 _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Word.GRANTED, Word.AHEAD))
-_CLOCK, _ALLOWED, _USED, _CURRENT = (int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT))
-_ALL_BLOCKED = int(BarrierCell.ALL_BLOCKED)
+_CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
+    int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
+)
+_ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
 
 
 class SharedTurns(Waits):
@@ -64,6 +66,17 @@ class SharedTurns(Waits):
             warp.catch_up()
         self._until = self.instructions + warp.words[_GRANTED]
         return warp
+
+    def counts_arrival(self, warp: Warp) -> bool:
+        """Let compiled code count the arrival that the running warp stands at, when it runs next; False if it counts none there.
+
+        It has left the arrival to the machine because of rows, which have been processed since.
+        """
+        turns = self.compiled_turns
+        if turns is None or not turns.arrivals[warp.words[_INFO]] or not warp.cta.memory.barriers[_COMPLETES]:
+            return False
+        turns.words[_ARRIVES] = 1
+        return True
 
     def take_over_all(self, cta: CtaState | None = None) -> None:
         """Take over all warps that compiled code has blocked at barriers of a CTA, or of all, and where the others stand."""

@@ -92,9 +92,10 @@ class CompiledTurns:
     words : those of `TurnWord`
     address : their host address
     ready : the warps that can run
+    arrivals : by op, how its warp waits at a barrier of its CTA, or 0 (`ptxlab.engine.turns.arrivals`)
     """
 
-    __slots__ = ("_keep", "address", "ready", "words")
+    __slots__ = ("address", "arrivals", "ready", "words")
 
     def __init__(self, launch: Launch, dispatch: int) -> None:
         words: NDArray[np.int64] = np.zeros(TurnWord.END, np.int64)
@@ -104,7 +105,7 @@ class CompiledTurns:
         table = launch.facts.of(arrivals)
         words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
-        self._keep = table
+        self.arrivals = table.data
 
 
 def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:

@@ -22,7 +22,9 @@ __all__ = ["Agent", "Clocks", "Rows", "Slot", "join", "joined"]
 
 Rows: TypeAlias = NDArray[np.uint32]
 
-_FIRST_WIDTH = 64
+_SMALLEST_WIDTH = 64
+_OTHER_SLOTS = 16
+"""Room for further slots besides those that each warp has from its start. Objects that are in use when rows become wider cost time."""
 _LANES = 32
 _MAPS = "tensor maps"
 
@@ -99,6 +101,10 @@ class Agent:
 class Clocks:
     """The clocks of one cluster.
 
+    Parameters
+    ----------
+    slots : how many slots each warp has from its start
+
     Attributes
     ----------
     rows : uint32[warp, row, slot component]
@@ -112,12 +118,15 @@ class Clocks:
     ([0, 7, 8, 0], [0, 7, 8, 0])
     """
 
-    def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str) -> None:
+    def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str, slots: int = 1) -> None:
         self.serial = serial
         self.spec = model == "spec"
         self._carried = slice(Row.ASYNC_RELEASED + 1 if self.spec else Row.TENSOR + 1)
         """The rows that synchronisation objects carry."""
-        self.rows: NDArray[np.uint32] = np.zeros((len(ctas) * warps, len(Row), _FIRST_WIDTH), np.uint32)
+        agents = len(ctas) * warps
+        columns = len(Component) * (agents * slots + _OTHER_SLOTS)
+        width = max(1 << (columns - 1).bit_length(), _SMALLEST_WIDTH)
+        self.rows: NDArray[np.uint32] = np.zeros((agents, len(Row), width), np.uint32)
         self.owners: list[tuple[Agent | None, Hashable]] = []
         self.shared: dict[Hashable, Slot] = {}
         self.before = self.slot(None, "the grid before")

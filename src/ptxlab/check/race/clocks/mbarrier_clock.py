@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +39,12 @@ class MbarrierWord(IntEnum):
     WARPS = 6
     PYTHON = 7
     """1 if Python handles all waits and arrivals"""
-    END = 8
+    INIT_SLOT = 8
+    """the slot of the initialisation"""
+    INIT_CLOCK = 9
+    ARRIVED = 10
+    """how many slots have arrived"""
+    END = 11
 
 
 class WarpWord(IntEnum):
@@ -54,19 +59,22 @@ class WarpWord(IntEnum):
     CHECKED = 3
     """1 if the initialisation is known to be ordered before the uses of the warp"""
     ARRIVAL_CLOCK = 4
-    """that of the warp at its last arrival; 0: Python handles the first one"""
+    """that of the warp at its last arrival; 0: it has not arrived"""
     ARRIVAL_OP = 5
-    COMMIT_CLOCK = 6
+    ARRIVAL_ORDER = 6
+    """`MbarrierWord.ARRIVED` after its first arrival"""
+    COMMIT_CLOCK = 7
     """the same for commits of one of its threads"""
-    COMMIT_HEAD = 7
-    """the instruction | the slot of the thread << 32"""
-    COPY_CLOCK = 8
+    COMMIT_HEAD = 8
+    """the instruction | the slot of the thread << 32; 0: no thread has committed"""
+    COMMIT_ORDER = 9
+    COPY_CLOCK = 10
     """the same for bulk copies that complete transaction bytes"""
-    COPY_HEAD = 9
-    """the instruction | the slot << 32"""
-    COPY_SLOT = 10
+    COPY_HEAD = 11
+    COPY_ORDER = 12
+    COPY_SLOT = 13
     """the address of the words of the slot (`BulkWord`); 0: Python handles the first copy"""
-    END = 12
+    END = 14
 
 
 class Use(NamedTuple):
@@ -79,10 +87,10 @@ class Use(NamedTuple):
 
 
 make_use: Callable[[tuple[Agent, int, int, Any]], Use] = partial(tuple.__new__, Use)
-"""A `Use` of its fields, without the call of a function in Python: there is one for each arrival."""
+"""A `Use` of its fields, without the call of a function in Python."""
 
-_DONE, _DONE_WIDTH, _GATHERED, _GATHERED_WIDTH, _TAKEN, _NOTED, _PYTHON = (
-    int(MbarrierWord[name]) for name in ("DONE", "DONE_WIDTH", "GATHERED", "GATHERED_WIDTH", "TAKEN", "NOTED", "PYTHON")
+_DONE, _DONE_WIDTH, _GATHERED, _GATHERED_WIDTH, _TAKEN, _NOTED, _PYTHON, _ARRIVED = (
+    int(MbarrierWord[name]) for name in ("DONE", "DONE_WIDTH", "GATHERED", "GATHERED_WIDTH", "TAKEN", "NOTED", "PYTHON", "ARRIVED")
 )
 _EARLY = int(Component.EARLY)
 _WARP_BYTES = 8 * WarpWord.END
@@ -101,7 +109,7 @@ class MbarrierClock:
     foreign : by other clusters, what arrivals have released of them
     """
 
-    __slots__ = ("_agents", "_late", "_ops", "_rows", "_table", "_uses", "address", "foreign", "init", "users", "words")
+    __slots__ = ("_agents", "_late", "_ops", "_others", "_rows", "_table", "address", "foreign", "init", "users", "words")
 
     def __init__(self, agents: Sequence[Agent], ops: Sequence[Any], init: Use) -> None:
         self._agents, self._ops, self.init = agents, ops, init
@@ -109,11 +117,13 @@ class MbarrierClock:
         self.words = self._table.reshape(-1).data
         self.address = address_of(self._table)
         self.words[MbarrierWord.WARPS] = len(agents)
+        self.words[MbarrierWord.INIT_SLOT], self.words[MbarrierWord.INIT_CLOCK] = init.slot, init.clock
         self._late = late_waits_function()
         self._rows: dict[int, Rows] = {}
         self.users = 0
         self.foreign: dict[int, Rows] = {}
-        self._uses: dict[int, Use] = {}
+        self._others: dict[int, tuple[int, Use]] = {}
+        """By slot the last arrival of those that have no words, and `MbarrierWord.ARRIVED` after the first one."""
         for at in (_DONE, _GATHERED):
             self._keep(at, np.zeros_like(agents[0].shared))
 
@@ -178,39 +188,42 @@ class MbarrierClock:
     def arrive(self, agent: Agent, slot: Slot, clock: int, op: Any) -> None:
         """Keep the last arrival of a slot."""
         number, words, at = slot.number, self.words, (1 + agent.index) * WarpWord.END
-        self._uses[number] = make_use((agent, number, clock, op))
         if slot is agent.main:
+            if not words[at + WarpWord.ARRIVAL_CLOCK]:
+                words[_ARRIVED] = words[at + WarpWord.ARRIVAL_ORDER] = words[_ARRIVED] + 1
             words[at + WarpWord.ARRIVAL_CLOCK], words[at + WarpWord.ARRIVAL_OP] = clock, op.index
         elif type(slot) is PipeSlot and words[at + WarpWord.COMMIT_HEAD] >> 32 in (0, number):
+            if not words[at + WarpWord.COMMIT_HEAD]:
+                words[_ARRIVED] = words[at + WarpWord.COMMIT_ORDER] = words[_ARRIVED] + 1
             words[at + WarpWord.COMMIT_CLOCK], words[at + WarpWord.COMMIT_HEAD] = clock, op.index | number << 32
         elif type(slot) is BulkSlot:
+            if not words[at + WarpWord.COPY_HEAD]:
+                words[_ARRIVED] = words[at + WarpWord.COPY_ORDER] = words[_ARRIVED] + 1
             words[at + WarpWord.COPY_CLOCK], words[at + WarpWord.COPY_HEAD] = clock, op.index | number << 32
             words[at + WarpWord.COPY_SLOT] = slot.address
+        else:
+            known = self._others.get(number)
+            if known is None:
+                words[_ARRIVED] += 1
+            self._others[number] = words[_ARRIVED] if known is None else known[0], make_use((agent, number, clock, op))
         words[at + WarpWord.CHECKED] = 1
 
     def expect_copies(self, agent: Agent, slot: BulkSlot) -> None:
         """Let compiled code handle the first bulk copy of a slot, too."""
-        number, words, at = slot.number, self.words, (1 + agent.index) * WarpWord.END
-        if not words[at + WarpWord.COPY_SLOT]:
-            self._uses[number] = make_use((agent, number, 0, None))
-            words[at + WarpWord.COPY_HEAD], words[at + WarpWord.COPY_SLOT] = number << 32, slot.address
+        self.words[(1 + agent.index) * WarpWord.END + WarpWord.COPY_SLOT] = slot.address
 
-    def arrivals(self) -> Iterator[Use]:
+    def arrivals(self) -> list[Use]:
         """The last arrival of each slot, in the order of their first ones."""
-        for use in self._uses.values():
-            at = (1 + use.agent.index) * WarpWord.END
-            if use.slot == use.agent.main.number:
-                at += WarpWord.ARRIVAL_CLOCK
-            elif use.slot == self.words[at + WarpWord.COMMIT_HEAD] >> 32:
-                at += WarpWord.COMMIT_CLOCK
-            elif use.slot == self.words[at + WarpWord.COPY_HEAD] >> 32:
-                at += WarpWord.COPY_CLOCK
-                if not self.words[at]:
-                    continue
-            else:
-                yield use
-                continue
-            yield Use(use.agent, use.slot, self.words[at], self._ops[self.words[at + 1] & _OP])
+        found = dict(self._others.values())
+        for agent, row in zip(self._agents, self._table[1:].tolist(), strict=True):
+            clock, op = row[WarpWord.ARRIVAL_CLOCK], row[WarpWord.ARRIVAL_OP]
+            if clock:
+                found[row[WarpWord.ARRIVAL_ORDER]] = Use(agent, agent.main.number, clock, self._ops[op])
+            for first in (WarpWord.COMMIT_CLOCK, WarpWord.COPY_CLOCK):
+                clock, head, order = row[first : first + 3]
+                if head:
+                    found[order] = Use(agent, head >> 32, clock, self._ops[head & _OP])
+        return [use for _, use in sorted(found.items())]
 
     def wait(self, agent: Agent, head: int, joins: bool) -> None:
         """Keep a wait until the next phase is complete. Lanes that execute it one after the other wait together if it ``joins``."""

@@ -12,7 +12,15 @@ from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_completion", "emit_mbarrier_functions", "object_of", "unless_may_arrive", "words_of_warp"]
+__all__ = [
+    "emit_completion",
+    "emit_mbarrier_functions",
+    "first_arrival",
+    "object_of",
+    "unless_initialised",
+    "unless_may_arrive",
+    "words_of_warp",
+]
 
 _OP = 0xFFFF_FFFF
 _CARRIED = Row.TENSOR + 1
@@ -22,6 +30,7 @@ _CTAS = (1 << COMPLETE_SHIFT - CTAS_SHIFT) - 1
 
 def emit_mbarrier_functions(module: Module) -> None:
     """The functions below, for rows of services that compiled code has completed. Each does what Python does for its row, or nothing."""
+    _initialised(module)
     _may_arrive(module)
     _gather(module)
     _complete(module)
@@ -47,8 +56,9 @@ def _wait(module: Module) -> None:
         c.ret(PYTHON)
     done, width, words = about.pointer(MbarrierWord.DONE), state.word(StateWord.WIDTH), words_of_warp(state, about)
     python = about.word(MbarrierWord.PYTHON).ne(0)
-    with c.when(python | about.word(MbarrierWord.DONE_WIDTH).ne(width) | words.word(WarpWord.CHECKED).eq(0)):
+    with c.when(python | about.word(MbarrierWord.DONE_WIDTH).ne(width)):
         c.ret(PYTHON)
+    unless_initialised(c, state, about)
     clock, head, lanes = emit_tick(state), words.word(WarpWord.WAIT_HEAD), row.word(0)
     is_new = words.word(WarpWord.WAIT_CLOCK).eq(0)
     with c.when(is_new):
@@ -75,16 +85,16 @@ def _arrival(module: Module) -> None:
     _leave_if_pending(c, state)
     rank = (arrived >> CTAS_SHIFT).lowest_bit()
     about = object_of(c, state, rank, arrived & OFFSET_MASK)
-    words = words_of_warp(state, about)
+    unless_initialised(c, state, about)
     with c.when(kind.eq(ANNOUNCES)):
-        c.ret(words.word(WarpWord.CHECKED).ne(0).select(c.const("i64", DONE), PYTHON))
-    completes = arrived >> COMPLETE_SHIFT
-    with c.when(words.word(WarpWord.ARRIVAL_CLOCK).eq(0)):
-        c.ret(PYTHON)
+        c.ret(DONE)
+    completes, words = arrived >> COMPLETE_SHIFT, words_of_warp(state, about)
     unless_may_arrive(c, state, about, completes)
     with c.when(kind.eq(LANES_ARRIVE)):
         emit_tick(state, (head >> 32).to("i32").intrinsic("ctpop") - 1)  # the last one releases what all do
     c.call("gather", "void", state, about)
+    with c.when(words.word(WarpWord.ARRIVAL_CLOCK).eq(0)):
+        words.set_word(WarpWord.ARRIVAL_ORDER, first_arrival(about))
     words.set_words({WarpWord.ARRIVAL_CLOCK: own_clock(state).load("i32").to("i64"), WarpWord.ARRIVAL_OP: head & _OP})
     emit_tick(state)
     with c.when(completes.ne(0)):
@@ -105,12 +115,17 @@ def _commit(module: Module) -> None:
     pipe = pipes.at((head >> 32).lowest_bit() * (8 * PipeWord.END))
     slot, clock = pipe.word(PipeWord.NAME) & SLOT, pipe.word(PipeWord.CLOCK)
     for rank, about in _objects(c, state, ctas, arrived):
+        unless_initialised(c, state, about)
         unless_may_arrive(c, state, about, (completes >> rank) & 1)
-        with c.when(slot.eq(0) | (words_of_warp(state, about).word(WarpWord.COMMIT_HEAD) >> 32).ne(slot)):
+        before = words_of_warp(state, about).word(WarpWord.COMMIT_HEAD)
+        with c.when(slot.eq(0) | (before.ne(0) & (before >> 32).ne(slot))):
             c.ret(PYTHON)
     for rank, about in _objects(c, state, ctas, arrived):
         emit_completion(c, state, about, [(slot, clock)])
-        words_of_warp(state, about).set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_HEAD: (slot << 32) | (head & _OP)})
+        words = words_of_warp(state, about)
+        with c.when(words.word(WarpWord.COMMIT_HEAD).eq(0)):
+            words.set_word(WarpWord.COMMIT_ORDER, first_arrival(about))
+        words.set_words({WarpWord.COMMIT_CLOCK: clock, WarpWord.COMMIT_HEAD: (slot << 32) | (head & _OP)})
         with c.when(((completes >> rank) & 1).ne(0)):
             c.call("complete", "void", about)
     pipe.set_word(PipeWord.CLOCK, clock + 1)
@@ -160,6 +175,32 @@ def _objects(c: Function, state: Value, ctas: Value, arrived: Value) -> Iterator
     """Emit code for each CTA of a mask; yields its rank, and the words of its object."""
     with c.each_bit(ctas) as rank:
         yield rank, object_of(c, state, rank, arrived & OFFSET_MASK)
+
+
+def first_arrival(about: Value) -> Value:
+    """A slot arrives for the first time: its place in their order."""
+    order = about.word(MbarrierWord.ARRIVED) + 1
+    about.set_word(MbarrierWord.ARRIVED, order)
+    return order
+
+
+def unless_initialised(c: Function, state: Value, about: Value) -> None:
+    """Leave a row to Python unless the initialisation is known to be ordered before the uses of the warp."""
+    with c.when(c.call("initialised", "i64", state, about).eq(0)):
+        c.ret(PYTHON)
+
+
+def _initialised(module: Module) -> None:
+    """``i64 initialised(state, about)``: whether the initialisation is ordered before what the running agent does, which is noted."""
+    c = Function(module, "initialised", "i64", "ptr state, ptr about", internal=True)
+    state, about = c.parameters
+    words, width, slot = words_of_warp(state, about), state.word(StateWord.WIDTH), about.word(MbarrierWord.INIT_SLOT)
+    with c.when(words.word(WarpWord.CHECKED).ne(0)):
+        c.ret(1)
+    known = state.pointer(StateWord.ROWS).load("i32", width * Row.EXECUTION + slot)
+    ordered = known.to("i64").uge(about.word(MbarrierWord.INIT_CLOCK)).to("i64")
+    words.set_word(WarpWord.CHECKED, ordered)
+    c.ret(ordered)
 
 
 def unless_may_arrive(c: Function, state: Value, about: Value, completes: Value) -> None:

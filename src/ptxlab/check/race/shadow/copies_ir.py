@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from ptxlab.check.race.clocks.mbarrier_clock import WarpWord
 from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON, SLOT
-from ptxlab.check.race.shadow._mbarriers_ir import emit_completion, object_of, unless_may_arrive, words_of_warp
+from ptxlab.check.race.shadow._mbarriers_ir import (
+    emit_completion,
+    first_arrival,
+    object_of,
+    unless_initialised,
+    unless_may_arrive,
+    words_of_warp,
+)
 from ptxlab.check.race.shadow.issue_ir import as_running, ready_agent
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, StateWord
 from ptxlab.engine.repetitions import CopyWord
@@ -59,6 +66,7 @@ def _record(module: Module) -> None:
     writes = uses.pointer(WarpWord.COPY_SLOT)
     with c.when(reads.word(BulkWord.NAME).eq(0) | writes.eq(0)):
         c.ret(PYTHON)
+    unless_initialised(c, state, about)
     unless_may_arrive(c, state, about, completes)
     op = words.word(_InstructionWord.OP)
     numbers = [slot.word(BulkWord.CLOCK) + 1 for slot in (reads, writes)]
@@ -73,6 +81,8 @@ def _record(module: Module) -> None:
         c.ret(PYTHON)
     own = [slot.word(BulkWord.NAME) & SLOT for slot in (reads, writes)]
     emit_completion(c, state, about, list(zip(own, numbers, strict=True)))
+    with c.when(uses.word(WarpWord.COPY_HEAD).eq(0)):
+        uses.set_word(WarpWord.COPY_ORDER, first_arrival(about))
     uses.set_words({WarpWord.COPY_CLOCK: numbers[1], WarpWord.COPY_HEAD: (own[1] << 32) | op})
     with c.when(completes.ne(0)):
         c.call("complete", "void", about)

@@ -85,9 +85,9 @@ COMMIT = 0x800000
 COPY_WAIT = 0x1000000
 """cp.async.wait_group. Python handles it if accesses before are suspect, or if the groups do not have consecutive numbers."""
 MBARRIER_WAIT = 0x2000000
-"""A wait for a phase of an mbarrier object. Python handles those of warps whose use must first be compared with the initialisation."""
+"""A wait for a phase of an mbarrier object. Python handles those of warps whose uses the initialisation is not ordered before."""
 MBARRIER_ARRIVAL, TENSOR_COMMIT = 0x4000000, 0x8000000
-"""Arrivals on an mbarrier object, or announcements of bytes, and tcgen05.commit. Python handles the first ones of each warp."""
+"""Arrivals on an mbarrier object, or announcements of bytes, and tcgen05.commit. Python handles the same ones as of waits."""
 ARRIVES_ONCE, LANES_ARRIVE, ANNOUNCES = range(3)
 """What a warp does with an mbarrier object (`OpWord.DETAIL`)."""
 OP_WORDS = 3

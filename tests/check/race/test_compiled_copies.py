@@ -63,15 +63,15 @@ def step(
     return KINDS[kind], dst, bar, amount, *(c & 0xFFFFFFFF for c in at), lanes, which
 
 
-def run_lists(lists: dict[tuple[int, int], list[boxes.Step]], arrivals: int = 1, **options: Any) -> Any:
-    """What a launch gives that executes lists of steps, by CTA and warp."""
-    table = np.zeros((2, 2, boxes.MOST, 8), np.uint32)
+def run_lists(lists: dict[tuple[int, int], list[boxes.Step]], arrivals: int = 1, clusters: int = 1, **options: Any) -> Any:
+    """What a launch gives of which each cluster executes lists of steps, by CTA and warp."""
+    table = np.zeros((clusters, 2, 2, boxes.MOST, 8), np.uint32)
     for (cta, warp), steps in lists.items():
-        table[cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
+        table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
     maps = boxes.tensor_maps(boxes.TENSOR, boxes.BYTES)
-    out: Any = np.zeros((2, boxes.SIZE), np.uint8)
+    out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
     args = [maps[0], maps[1], None, table, max(map(len, lists.values())), arrivals, out]
-    result = kernel().launch(grid=2, block=64, cluster=2, args=args, **{"check": "race", **options})
+    result = kernel().launch(grid=2 * clusters, block=64, cluster=2, args=args, **{"check": "race", **options})
     return outcome(result, out.tobytes())
 
 
@@ -86,14 +86,14 @@ def filled(turns: int, kind: str = "load", first: int = 0, bar: int = 0, at: int
 
 
 def test_the_handler_is_called_for_the_first_copy_on_an_mbarrier(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each warp; a launch begins anew."""
+    """Of each warp of the first cluster; a launch begins anew."""
     lists = {(0, 0): filled(4), (0, 1): filled(3, first=2 * BOX, bar=8)}
-    for _ in range(2):
+    for clusters in (1, 1, 3):
         copies.clear()
-        texts, *_ = run_lists(lists)
+        texts, *_ = run_lists(lists, clusters=clusters)
         assert texts == []
         assert len(copies) == 2
-    assert both_ways(lambda: run_lists(lists), monkeypatch, TABLE)[0] == []
+    assert both_ways(lambda: run_lists(lists, clusters=3), monkeypatch, TABLE)[0] == []
 
 
 @pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random"}, {"model": "spec"}], ids=str)
@@ -121,7 +121,7 @@ MISTAKES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     lists, codes = MISTAKES[name]
-    texts, *_ = both_ways(lambda: run_lists(lists), monkeypatch, TABLE)
+    texts, *_ = both_ways(lambda: run_lists(lists, clusters=2, check="all"), monkeypatch, TABLE)
     assert {code for text in texts for code in codes if code in text} == codes
 
 
@@ -207,5 +207,6 @@ def random_steps(choice: Random, own: int, bold: float) -> list[boxes.Step]:
 def test_any_lists(seed: int, bold: float, arrivals: int, check: str) -> None:
     choice = Random(seed)
     lists = {(cta, warp): random_steps(choice, cta, bold) for cta in (0, 1) for warp in (0, 1)}
+    clusters = choice.choice((1, 2))
     with pytest.MonkeyPatch.context() as patch:
-        both_ways(lambda: run_lists(lists, arrivals, check=check), patch, TABLE)
+        both_ways(lambda: run_lists(lists, arrivals, clusters, check=check), patch, TABLE)

@@ -132,9 +132,10 @@ class Barriers:
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
             ops, copies = self._launch.program.ops, []
-            for index, lane in self._recorder.issuers.get((barrier.rank, barrier.offset), ()):
+            for index in self._recorder.issuers.get((barrier.rank, barrier.offset), ()):
                 issuer = clocks.agents[index]
-                clocks.bulk_reads(issuer, lane, ops)
+                for lane in self._recorder.issuing_lanes[index]:
+                    clocks.bulk_reads(issuer, lane, ops)
                 copies.append((issuer, clocks.bulk(issuer, barrier, ops)))
             made = barrier.clock = MbarrierClock(clocks.agents, ops, Use(agent, slot.number, slot.clock, warp.op))
             for copy in copies:

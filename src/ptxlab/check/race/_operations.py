@@ -211,7 +211,8 @@ class Operations:
             barrier: Any = access.signal
             if barrier is not None and id(barrier) not in slots:
                 slots[id(barrier)] = clocks.bulk(agent, barrier, ops)
-                self._recorder.issuers.setdefault((barrier.rank, barrier.offset), {})[agent.index, lane] = None
+                self._recorder.issuers.setdefault((barrier.rank, barrier.offset), {})[agent.index] = None
+                self._recorder.issuing_lanes.setdefault(agent.index, {})[lane] = None
         first = clocks.bulk_reads(agent, lane, ops) if slots else clocks.own(agent, ("bulk group", lane))
         is_recorded, words[_ISSUED_WORD] = words[_ISSUED_WORD], 0  # compiled code has numbered the copy, and recorded its accesses
         first.clock += not is_recorded

@@ -101,8 +101,10 @@ class AccessRecorder:
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
         self._header = self.shadow.header
-        self.issuers: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
-        """By the CTA and the offset of an mbarrier object the warps and lanes whose bulk copies it has reported, in any cluster."""
+        self.issuers: dict[tuple[int, int], dict[int, None]] = {}
+        """By the CTA and the offset of an mbarrier object the warps whose bulk copies it has reported, in any cluster."""
+        self.issuing_lanes: dict[int, dict[int, None]] = {}
+        """By warp the lanes that have issued such copies."""
         self._loaded: bytes | None = None
         """The header of the running agent (`Agent.header`)."""
         self._accumulator: MemoryAccess | None = None

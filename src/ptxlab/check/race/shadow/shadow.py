@@ -45,8 +45,8 @@ ACCUMULATOR, _ACCUMULATOR_AT = Struct("3Q"), 8 * StateWord.ACCUMULATOR
 _READY = int(StateWord.READY)
 _QUICK_ROWS = 1 << 18
 """Rows that functions without optimisation record before optimised ones are compiled, which takes about as long."""
-_ROWS_OF_ACCESS = 8
-"""As many rows take as long as an access of an asynchronous operation."""
+_ROWS_OF_ACCESS = 64
+"""As many rows cost as much as an access of an asynchronous operation, which compiled code does not repeat without optimised functions."""
 
 
 @cache

@@ -120,6 +120,14 @@ def test_the_same_bits_and_statistics(name: str, threads: int, monkeypatch: pyte
     assert found[0][3]
 
 
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_same_bits_as_of_later_operations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = module(LOOPS[name], 40 if name == "no waits" else 12)
+    _, soon = launched(text, monkeypatch)
+    _, later = launched(text, monkeypatch, policy="lazy")
+    assert soon[0][0] == later[0][0]
+
+
 def test_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = FENCE + product("s32.s8.u8", 64, 32) + product("s32.s8.u8", 64, 32, p="1") + COMMIT + f"{WAIT} 0;"
     known, _ = launched(module(loop, float_values=False), monkeypatch)

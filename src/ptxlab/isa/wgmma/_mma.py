@@ -142,12 +142,16 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
 
 def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share) -> None:
     """Let compiled code repeat an instruction."""
-    form, program = share.form, share.operands.program
+    program, repetitions = share.operands.program, share.operands.repetitions
     if program is None or not program.optimised:
         return
-    function, words = program.repetition(share.accumulate, 0)
-    more = group.more(share)
-    warp.repeat_share(group.state, function, (*words, form.number, address_of(more)), (program, form, more))
+    found = repetitions.get(share.accumulate)
+    if found is None:
+        function, words = program.repetition(share.accumulate, 0)
+        more = group.more(share)
+        given = *words, share.form.number, address_of(more)
+        found = repetitions[share.accumulate] = function, given, (program, share.form, more)
+    warp.repeat_share(group.state, *found)
 
 
 def _undefined_bits(warp: context.WarpContext, text: Text) -> NDArray[np.uint32]:

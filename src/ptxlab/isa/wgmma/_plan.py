@@ -48,7 +48,7 @@ class Operands:
     """The matrices in shared memory (``a`` is None if A is in registers), and the range of offsets that they occupy.
 
     ``matrices`` says the same for observers. ``program`` is compiled code for the whole product; None if A must first be expanded, and for
-    .b1.
+    .b1. ``repetitions`` are what `WarpContext.repeat_share` is given, by whether the product is added to D.
     """
 
     a: PlacedOperand | None
@@ -57,6 +57,7 @@ class Operands:
     high: int
     matrices: tuple[MatrixOperand, ...] = ()
     program: numerics.MmaProgram | None = None
+    repetitions: dict[bool, tuple[int, tuple[int, ...], object]] = field(default_factory=dict)
     known: BoundedCache[int, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
 
     def accesses(self, cta: context.Cta) -> tuple[context.MemoryAccess, ...]:

@@ -199,6 +199,9 @@ class Word(IntEnum):
     `ptxlab.engine.arrivals` says in which bits.
     """
 
+    WARPGROUP = 81
+    """in: address of the words of the warp's warpgroup (`ptxlab.engine.warpgroups`); 0 if it has executed no wgmma"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 

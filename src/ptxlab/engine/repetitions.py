@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from ptxlab.engine.direct_services import has_box_operands
 from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Asynchronous, Pipe
-from ptxlab.isa.operands import Addr, Op, SymbolAddress
+from ptxlab.isa.effects import Asynchronous, Pipe, Unit
+from ptxlab.isa.operands import Addr, Group, Op, SymbolAddress
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -102,18 +102,22 @@ _WIDTHS = (1, 16, 32, 64)
 
 
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
-    """The registers that name the execution of an instruction that a lane repeats; None if compiled code never repeats it.
+    """The registers that name the execution of an instruction that a lane or warp repeats; None if compiled code never repeats it.
 
     They decide what it does, but for a copy of a box, of which they are the address of the tensor map. Recorded programs are for observers,
-    who know how to follow the copies to shared memory.
+    who know how to follow the copies to shared memory. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
     """
-    effects = op.effects
-    if op.row.kind != "service" or program.stepped or op.aligned or op.row.flow is not None:
+    effects, operands = op.effects, op.operands
+    if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
         return None
-    if not isinstance(effects, Asynchronous) or program.writes[op.index]:
+    if effects.unit is Unit.WARPGROUP:
+        # D and A in registers are for the functions of the execution. Observers see all of them.
+        if program.recorded or any(program.registers[index].shadow >= 0 for index in program.reads[op.index]):
+            return None
+        operands = tuple(operand for operand in operands if not isinstance(operand, Group))
+    elif op.aligned or op.row.flow is not None or program.writes[op.index]:
         return None
-    operands = op.operands
-    if effects.box is not None:
+    elif effects.box is not None:
         if (program.recorded and effects.box.barrier < 0) or not has_box_operands(program, op, effects.box):
             return None
         tensor_map = operands[effects.box.tensor_map]

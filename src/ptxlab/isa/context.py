@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ __all__ = [
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
+T = TypeVar("T")
 
 
 class Misuse(Exception):
@@ -361,6 +362,9 @@ class Machine(Protocol):
     registers: int | None
     """Registers per thread at the start of the kernel, which sets the size of the ``setmaxnreg`` pool; None if unknown."""
 
+    def of_program(self, find: Callable[[Any], T]) -> T:
+        """``find(program)``, which is called once for all launches of the program."""
+
     def perform_copies(self, cta: Cta, rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies (`WarpContext.take_copies`)."""
 
@@ -501,6 +505,19 @@ class WarpContext(Protocol):
 
     def know_state(self, state: Hashable, bases: int) -> None:
         """Tell the state of the CTA, and its bases, on which executions depend that compiled code repeats (`repeat`)."""
+
+    def join_warpgroup(self, words: int) -> None:
+        """Tell compiled code the host address of the words of the warp's warpgroup (`ptxlab.isa.warpgroup_words`)."""
+
+    def state_of_shares(self, state: Hashable) -> int:
+        """The number of a state for `repeat_share`, which no other state has; 0 if compiled code does not repeat shares in this launch."""
+
+    def repeat_share(self, state: int, function: int, given: Sequence[int], kept: object) -> None:
+        """Let compiled code repeat the instruction of a warpgroup that this warp has been the last to issue, in each of its warps.
+
+        It does so for the same values in all registers but those of D and A, in warpgroups whose state has this number. ``function`` and
+        ``given`` are as for `repeat`, with the bases of the warpgroup; the last words are those of `ptxlab.isa.warpgroup_words.Given`.
+        """
 
     def repeat_box(self, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of the tensor map at a generic address, by one lane, instead of calling the handler.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ptxlab._exports import deferred
 from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._mma import mma
-from ptxlab.numerics._mma_program import AccumulatorRef, MmaKernel, MmaProgram, OperandGather, mma_kernel
+from ptxlab.numerics._mma_program import AccumulatorRef, MmaKernel, MmaProgram, OperandGather, mma_kernel, move_program
 from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
 from ptxlab.numerics._sparse import expand as expand_sparse
 from ptxlab.numerics._sparse import legal_codes
@@ -30,6 +30,7 @@ __all__ = [
     "mma_f64",
     "mma_kernel",
     "mma_prepared",
+    "move_program",
     "prepare",
     "reference",
     "warmup_parts",

@@ -34,6 +34,7 @@ __all__ = [
     "mma_kernel",
     "mma_program_function",
     "move",
+    "move_program",
     "multiply",
     "prepare",
 ]
@@ -78,11 +79,11 @@ class AccumulatorRef(NamedTuple):
 
 
 class MmaProgram:
-    """The rows of a program, and the objects that they point to, which must stay alive. `MmaKernel.program` makes it."""
+    """The rows of a program, and the objects that they point to, which must stay alive. `MmaKernel.program` and `move_program` make it."""
 
     __slots__ = ("_address", "_keep", "_kernel", "_run")
 
-    def __init__(self, kernel: MmaKernel, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
+    def __init__(self, kernel: MmaKernel | None, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
         self._kernel = kernel
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
         table = np.array([(address_of(_LOCK), len(found), *[0] * (_WORDS - 2)), *found], np.int64)
@@ -91,14 +92,15 @@ class MmaProgram:
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Run it, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
-        if self._kernel.quick_runs:
-            self._kernel.count_run()
+        kernel = self._kernel
+        if kernel is not None and kernel.quick_runs:
+            kernel.count_run()
         self._run(self._address, bases, -1 if accumulate else 0, scale_input_d)
 
     @property
     def optimised(self) -> bool:
         """Whether its functions are optimised: there is no need to count further runs."""
-        return not self._kernel.quick_runs
+        return self._kernel is None or not self._kernel.quick_runs
 
     def repetition(self, accumulate: bool, scale_input_d: int) -> tuple[int, tuple[int, ...]]:
         """How compiled code runs it: the host address of ``void function(bases, words)``, and the int64 words."""
@@ -109,6 +111,13 @@ def move(unit: int, source: tuple[int, int, NDArray[np.int64]], target: tuple[in
     """The row that moves units of bytes; either side is a base, an offset and the order of the units there."""
     (base, offset, order), (to_base, to_offset, to_order) = source, target
     return _MOVE, native.move_address(unit), base, offset, to_base, to_offset, address_of(order), address_of(to_order), order.size
+
+
+def move_program(unit: int, moves: Iterable[tuple[tuple[int, NDArray[np.int64]], tuple[int, NDArray[np.int64]]]]) -> MmaProgram:
+    """A program that moves units of bytes: each move from a base and the order of the units there to another one."""
+    moves = tuple(moves)
+    rows = [move(unit, (base, 0, order), (to_base, 0, to_order)) for (base, order), (to_base, to_order) in moves]
+    return MmaProgram(None, rows, moves)
 
 
 def prepare(function: int, codes: int, source: OperandGather, ready: Any, flip: int) -> tuple[int, ...]:
@@ -190,10 +199,10 @@ class MmaKernel:
     __slots__ = ("_flips", "_formats", "_functions", "_option", "_prepared", "_scratch", "_step", "k", "m", "n", "quick_runs", "wide")
 
     def __init__(
-        self, kind: str, types: tuple[str, str, str], m: int, n: int, k: int, negate: tuple[bool, bool], saturate: bool, sparse: bool
+        self, kind: str | None, types: tuple[str, str, str], m: int, n: int, k: int, negate: tuple[bool, bool], saturate: bool, sparse: bool
     ) -> None:
         d, a, b = types
-        step = find_step("tcgen05", kind, a, b, d, k // 2 if sparse else k)
+        step = find_step("wgmma" if kind is None else "tcgen05", kind, a, b, d, k // 2 if sparse else k)
         check_options(step, saturate, any(negate), 0)
         self.m, self.n, self.k, self.wide = m, n, k, is_wide(a, b)
         self._formats = {"a": a, "b": b}
@@ -294,7 +303,7 @@ def _lines(count: int, length: int, stride: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def mma_kernel(
-    kind: str,
+    kind: str | None,
     types: tuple[str, str, str],
     m: int,
     n: int,
@@ -303,11 +312,12 @@ def mma_kernel(
     saturate: bool = False,
     sparse: bool = False,
 ) -> MmaKernel:
-    """A step of tcgen05.mma.
+    """A step of tcgen05.mma or of wgmma.mma_async.
 
     Parameters
     ----------
-    kind, saturate : as for `mma`
+    kind : the kind of tcgen05.mma; None for wgmma
+    saturate : as for `mma`
     types : of D, A and B
     m, n, k : A is [m, k], B is [n, k]; m is a multiple of 16
     negate : whether the signs of A and of B are flipped

@@ -36,12 +36,16 @@ from ptxlab.isa.effects import (
     CompletionArrival,
     MbarrierArrive,
     MbarrierWait,
+    Unit,
     WaitGroup,
 )
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
+from ptxlab.isa.warpgroup_words import GroupWord
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_arrival", "emit_direct", "emit_repetition"]
+
+_ALL_LANES = 0xFFFF_FFFF
 
 
 def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callable[[], None]) -> None:
@@ -60,11 +64,14 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
 
 
 def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callable[[], None]) -> None:
-    """The same for an arrival or a group of bulk copies, which the launch must permit."""
+    """The same for an arrival or a group of operations, which the launch must permit."""
     service = _Service(caller, frame, op, mask, go_on)
     with caller.code.when(caller.context.pointer(Word.PERMITTED).word(op.index).gt(0)):
         if isinstance(op.effects, CommitGroup | WaitGroup):
-            service.count()
+            if op.effects.of is Completion.WGMMA_GROUP:
+                service.warpgroup_group(isinstance(op.effects, CommitGroup))
+            else:
+                service.count()
         elif isinstance(op.effects, CompletionArrival):
             service.commit()
         else:
@@ -74,17 +81,16 @@ def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Calla
 def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, ...], mask: Value, go_on: Callable[[], None]) -> None:
     """Emit code that repeats an execution for the one lane of ``mask`` if the machine has said how, and continues with ``go_on``.
 
-    Otherwise execution reaches the code that the caller emits next, which returns to the scheduler. ``registers`` decide what it does.
+    Otherwise execution reaches the code that the caller emits next, which returns to the scheduler. ``registers`` decide what it does. All
+    lanes issue their warp's share of a wgmma.mma_async.
     """
     code, context = caller.code, caller.context
+    service = _Service(caller, frame, op, mask, go_on)
+    if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.WARPGROUP:
+        service.issue_share(registers)
+        return
     with code.when((mask & (mask - 1)).eq(0)):
-        service = _Service(caller, frame, op, mask, go_on)
-        lane, values = service.lane, []
-        for index in registers:
-            register = caller.program.registers[index]
-            row = frame.at(register.offset)
-            value = row.load("i32") >> lane.to("i32") & 1 if register.bits == 1 else row.load(f"i{register.bits}", lane)
-            values.append(value.to("i64"))
+        lane, values = service.lane, service.values(registers)
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
             service.copy_box(op.effects.box, values)
             return
@@ -241,6 +247,48 @@ class _Service:
         done = caller.helper(name, "i64", caller.context, self.mask, self._address(address), which)
         with code.when(done.eq(0)):
             self.complete(caller.context.word(Word.ARRIVED))
+
+    def values(self, registers: tuple[int, ...]) -> list[Value]:
+        """The values of registers in the lowest lane."""
+        values = []
+        for index in registers:
+            register = self.caller.program.registers[index]
+            row = self.frame.at(register.offset)
+            bit = register.bits == 1
+            value = row.load("i32") >> self.lane.to("i32") & 1 if bit else row.load(f"i{register.bits}", self.lane)
+            values.append(value.to("i64"))
+        return values
+
+    def issue_share(self, registers: tuple[int, ...]) -> None:
+        """The share of a whole warp in an instruction of its warpgroup, if the registers have the same values in all lanes."""
+        caller, code, context = self.caller, self.caller.code, self.caller.context
+        group = context.pointer(Word.WARPGROUP)
+        with code.when(group.ne(0) & self.mask.eq(_ALL_LANES)):
+            same = code.const("i1", 1)
+            for index in registers:
+                register = caller.program.registers[index]
+                row = self.frame.at(register.offset)
+                if register.bits == 1:
+                    bits = row.load("i32")
+                    same = same & (bits + 1).ule(1)
+                else:
+                    same = same & self._is_same(row, f"i{register.bits}")
+            state = group.word(GroupWord.STATE)
+            with code.when(same & state.ne(0)):
+                values = self.values(registers)
+                key = (state << STATE_SHIFT) | self.op.index
+                entry = code.call(_known(code.module, len(values)), "ptr", context, key, *values)
+                with code.when(entry.ne(0)), code.when(caller.helper("groupissue", "i64", context, entry).eq(0)):
+                    self.count()
+
+    def warpgroup_group(self, commits: bool) -> None:
+        """A commit of a whole warp, or a wait, for instructions of its warpgroup."""
+        caller, code, context = self.caller, self.caller.code, self.caller.context
+        count = self._number(self.op.operands[0], 64) if self.op.operands else code.const("i64", 0)
+        with code.when(context.pointer(Word.WARPGROUP).ne(0) & self.mask.eq(_ALL_LANES)):
+            done = caller.helper("groupcommit" if commits else "groupwait", "i64", context, count)
+            with code.when(done.eq(0)):
+                self.count()
 
     def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
         """A copy of one lane of a box of the tensor map that ``values`` name."""

@@ -34,6 +34,7 @@ from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_rep
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.engine.turns import emit_turns
+from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
 from ptxlab.native.builder import Module
 
 __all__ = ["OFTEN", "address_of", "optimise_all", "optimise_often"]
@@ -118,6 +119,9 @@ _EMIT: dict[str, Emit] = {
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
+    "groupissue": lambda module, name, rest: emit_issue(module),
+    "groupcommit": lambda module, name, rest: emit_commit_group(module),
+    "groupwait": lambda module, name, rest: emit_wait_group(module),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""
 

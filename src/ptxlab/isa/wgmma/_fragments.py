@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab import numerics
+from ptxlab.isa.warpgroup_words import WARPS, Base
 from ptxlab.layout import wgmma_a_fragment, wgmma_fragment
 
-__all__ = ["WARPS", "AccumulatorIndex", "a_index", "a_matrix", "accumulator_index"]
+__all__ = ["AccumulatorIndex", "a_index", "a_matrix", "accumulator_index"]
 
 U32 = NDArray[np.uint32]
-WARPS = 4
 _LANES = 32
 _ROWS = 64
 
@@ -40,6 +41,19 @@ class AccumulatorIndex(NamedTuple):
         if self.values == 1:
             return cells.take(self.from_cells)
         return cells.astype(np.uint16).take(self.from_cells).view(np.uint32)
+
+    def moves(self, rows: NDArray[np.intp], number: int) -> tuple[numerics.MmaProgram, numerics.MmaProgram]:
+        """Programs that move the accumulator with a number from its registers, which are in these rows, to its cells, and back.
+
+        The high halves of cells of f16 are 0 and stay so.
+        """
+        values = self.values
+        lanes = np.arange(_LANES * values)
+        registers = (rows[:, None] * _LANES * values + lanes).reshape(-1).astype(np.int64)
+        cells = [np.ascontiguousarray(of_warp.reshape(-1) * values, np.int64) for of_warp in self.from_cells]
+        places = [((Base.FRAMES + warp, registers), (Base.CELLS + number, cells[warp])) for warp in range(WARPS)]
+        unit = 4 // values
+        return numerics.move_program(unit, places), numerics.move_program(unit, [(to, of) for of, to in places])
 
 
 @cache

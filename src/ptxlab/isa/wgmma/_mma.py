@@ -6,7 +6,7 @@ Sections "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async" and
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +16,34 @@ from ptxlab.isa.catalogue import Flow, Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, Unit, WaitGroup, WgmmaFence
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.wgmma._fragments import WARPS
+from ptxlab.isa.warpgroup_words import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._product import WarpgroupProduct
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
 from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, MMA, WAIT_GROUP, types_of
 from ptxlab.isa.wgmma._undefined import begin_undefined, issue_undefined, read_undefined
+from ptxlab.native import address_of
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 _ALL_LANES = 0xFFFF_FFFF
-_ALL_WARPS = (1 << WARPS) - 1
+
+
+def _forms(program: Any) -> dict[int, Form]:
+    """The decoded instructions of a program, by index: programs that share instructions have registers in other rows."""
+    return {}
 
 
 def _form(warp: context.WarpContext, text: Text) -> Form:
-    """The decoded instruction. Programs that share instructions have registers in other rows, so it is that of a launch."""
-    found: Form | None = warp.known.get("form")
+    """The decoded instruction."""
+    forms, index = warp.machine.of_program(_forms), warp.op.index
+    found = forms.get(index)
     if found is None:
-        found = warp.known["form"] = form_of(warp, text)
+        found = forms[index] = form_of(warp, text)
     return found
 
 
 def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tuple[bytes, ...], text: Text) -> Share:
     """Begin an instruction with the operands of the first warp that issues it."""
-    op = warp.op
     a = 0 if text.in_registers else warp.uniform(1, 64)
     b = warp.uniform(2, 64)
     form = _form(warp, text)
@@ -46,31 +51,46 @@ def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tupl
     words = np.empty((WARPS, 4, 32), np.uint32) if text.in_registers else None
     metadata = np.empty((WARPS, WGMMA_M // WARPS, form.chunks), np.uint8) if text.sparse else None
     accumulate = bool(warp.uniform(text.enable, 1))
-    share = Share(number, op, form, a, b, accumulate, operands, given, [warp.rows] * WARPS, words, metadata)
+    share = Share(number, warp.op, form, a, b, accumulate, operands, given, words, metadata)
     if warp.machine.program.mirrored:
         share.undefined = begin_undefined(group, share)
-    group.shares.append(share)
-    group.latest[form.key] = number
+    group.begin(share)
+    return share
+
+
+def _taken_over(warp: context.WarpContext, group: Warpgroup, number: int, text: Text) -> Share:
+    """Continue an instruction that compiled code has begun."""
+    index, a, b, accumulate, words = group.taken_over(number)
+    if index != warp.op.index:
+        _differs_in_instruction(warp, group, number, warp.machine.program.ops[index])
+    form = _form(warp, text)
+    operands = form.operands(warp, a, b)
+    share = Share(number, warp.op, form, a, b, accumulate, operands, (), words if text.in_registers else None, None)
+    group.shares[number] = share
     return share
 
 
 def _compare(warp: context.WarpContext, group: Warpgroup, share: Share, text: Text) -> None:
     """A fault unless this warp executes the same instruction with the same operands as the first one."""
     if share.op is not warp.op:
-        here, there = (f"{o.opcode} at line {o.line}" for o in (warp.op, share.op))
-        _differs(warp, group, share, "the instruction", here, there)
+        _differs_in_instruction(warp, group, share.number, share.op)
     descriptors = [(2, "B", share.b)] if share.a_words is not None else [(1, "A", share.a), (2, "B", share.b)]
     for position, what, first in descriptors:
         mine = warp.uniform(position, 64)
         if mine != first:
-            _differs(warp, group, share, f"the descriptor of {what}", f"{mine:#x}", f"{first:#x}")
+            _differs(warp, group, share.number, f"the descriptor of {what}", f"{mine:#x}", f"{first:#x}")
     accumulate = bool(warp.uniform(text.enable, 1))
     if share.accumulate != accumulate:
-        _differs(warp, group, share, "scale-d", str(accumulate).lower(), str(share.accumulate).lower())
+        _differs(warp, group, share.number, "scale-d", str(accumulate).lower(), str(share.accumulate).lower())
 
 
-def _differs(warp: context.WarpContext, group: Warpgroup, share: Share, what: str, here: str, there: str) -> NoReturn:
-    first = min(w for w in range(WARPS) if share.arrived >> w & 1)
+def _differs_in_instruction(warp: context.WarpContext, group: Warpgroup, number: int, first: Op) -> NoReturn:
+    here, there = (f"{op.opcode} at line {op.line}" for op in (warp.op, first))
+    _differs(warp, group, number, "the instruction", here, there)
+
+
+def _differs(warp: context.WarpContext, group: Warpgroup, number: int, what: str, here: str, there: str) -> NoReturn:
+    first = group.arrived(number)[0]
     warp.fault(
         "W902",
         f"{what} is {here} in warp {warp.warp_id}, but {there} in warp {WARPS * group.index + first} of the same warpgroup",
@@ -88,28 +108,22 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
             fix="let no thread of a warpgroup exit before its last wgmma instruction",
         )
     member = warp.warp_id % WARPS
-    number = group.issued[member]
+    number = group.issued(member)
     given = (b"" if text.in_registers else warp.row_bytes(1), warp.row_bytes(2), warp.row_bytes(text.enable))
-    at = number - group.first
-    if at == len(group.shares):
+    if number == group.begun:
         share = _begin(warp, group, number, given, text)
     else:
-        share = group.shares[at]
+        share = group.shares.get(number) or _taken_over(warp, group, number, text)
         if share.op is not op or share.given != given:
             _compare(warp, group, share, text)
     form = share.form
-    share.frames[member] = warp.rows
     if share.a_words is not None and form.a_rows is not None:
         warp.rows.take(form.a_rows, axis=0, out=share.a_words[member])
     if share.metadata is not None:
         share.metadata[member] = _metadata(warp, form)
     if share.undefined is not None:
         issue_undefined(share, share.undefined, warp, member)
-    share.arrived |= 1 << member
-    group.issued[member] = number + 1
-    if share.arrived == _ALL_WARPS:
-        group.shares.popleft()
-        group.first = number + 1
+    if group.issue(member, share):
         queue = ("wgmma", id(group))
         act = partial(perform, group, share, warp.cta, warp.machine)
         operation = context.AsyncOperation(op.opcode, op, warp.cta, act, queue, (warp.cta.ctaid, "warpgroup", group.index))
@@ -119,9 +133,25 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
             operation.product = partial(form.product, share, warp.cta, group.index)
             operation.details = partial(WarpgroupProduct, group, share, warp.cta)
         warp.machine.enqueue(operation)
+        if group.state:
+            _repeat(warp, group, share)
     if warp.machine.early_results and group.performed <= number:
         return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)
     return None
+
+
+def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share) -> None:
+    """Let compiled code repeat an instruction."""
+    program, repetitions = share.operands.program, share.operands.repetitions
+    if program is None or not program.optimised:
+        return
+    found = repetitions.get(share.accumulate)
+    if found is None:
+        function, words = program.repetition(share.accumulate, 0)
+        more = group.more(share)
+        given = *words, share.form.number, address_of(more)
+        found = repetitions[share.accumulate] = function, given, (program, share.form, more)
+    warp.repeat_share(group.state, *found)
 
 
 def _undefined_bits(warp: context.WarpContext, text: Text) -> NDArray[np.uint32]:
@@ -181,25 +211,19 @@ def fence(q: Qualifiers, op: Op) -> Nothing:
 @service(COMMIT_GROUP, effects=CommitGroup(Completion.WGMMA_GROUP))
 def commit_group(warp: context.WarpContext) -> None:
     """Commit the warp's uncommitted instructions to a new group, which may be empty."""
-    group = warpgroup_of(warp)
-    member = warp.warp_id % WARPS
-    group.ends[member].append(group.issued[member])
+    warpgroup_of(warp).commit(warp.warp_id % WARPS)
 
 
 @service(WAIT_GROUP, effects=WaitGroup(Completion.WGMMA_GROUP))
 def wait_group(warp: context.WarpContext) -> context.Wait | None:
     """Wait until at most ``count`` of the newest groups are pending; then write D of the completed groups to its registers."""
     group = warpgroup_of(warp)
-    ends = group.ends[warp.warp_id % WARPS]
-    operand = warp.op.operands[0]
+    member, operand = warp.warp_id % WARPS, warp.op.operands[0]
     if not isinstance(operand, Const):
         warp.fault("W904", "the number of groups of wgmma.wait_group must be an immediate")
-    complete = len(ends) - operand.value
-    if complete <= 0:
-        return None
-    end = ends[complete - 1]
+    end = group.end_of(member, operand.value)
     if group.performed < end:
         return group.wait_for(end, f"wgmma.wait_group {operand.value} waits for operations of its warpgroup", retry=True)
-    del ends[:complete]
-    group.write_back(end)
+    if end:
+        group.wait(member, operand.value)
     return None

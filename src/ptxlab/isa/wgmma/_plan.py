@@ -15,15 +15,18 @@ from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
-from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
-from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
+from ptxlab.isa.warpgroup_words import Base
+from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_index, a_matrix, accumulator_index
+from ptxlab.isa.wgmma._matrices import matrices_of
+from ptxlab.isa.wgmma._state import Share, Warpgroup
 from ptxlab.isa.wgmma._undefined import multiply_undefined
 from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment
-from ptxlab.native import BoundedCache
+from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TYPE_BITS, WGMMA_M
 
 __all__ = ["Form", "Operands", "Text", "codes_of_a", "form_of", "perform", "placed_operand"]
 
+_REGISTER_BYTES = 4
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 
 
@@ -44,7 +47,8 @@ class Text:
 class Operands:
     """The matrices in shared memory (``a`` is None if A is in registers), and the range of offsets that they occupy.
 
-    ``matrices`` says the same for observers.
+    ``matrices`` says the same for observers. ``program`` is compiled code for the whole product; None if A must first be expanded, and for
+    .b1. ``repetitions`` are what `WarpContext.repeat_share` is given, by whether the product is added to D.
     """
 
     a: PlacedOperand | None
@@ -52,7 +56,9 @@ class Operands:
     low: int
     high: int
     matrices: tuple[MatrixOperand, ...] = ()
-    known: dict[int, tuple[context.MemoryAccess, ...]] = field(default_factory=dict)
+    program: numerics.MmaProgram | None = None
+    repetitions: dict[bool, tuple[int, tuple[int, ...], object]] = field(default_factory=dict)
+    known: BoundedCache[int, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
 
     def accesses(self, cta: context.Cta) -> tuple[context.MemoryAccess, ...]:
         """The bytes that the operation reads in this CTA, for observers; cached for each CTA."""
@@ -65,6 +71,21 @@ class Operands:
         return found
 
 
+class Moves:
+    """Programs that move an accumulator from its registers to its place and back.
+
+    ``store_address`` is the host address of what compiled code stores with (`ptxlab.isa.warpgroup_words.Record`).
+    """
+
+    __slots__ = ("_store", "load", "store", "store_address")
+
+    def __init__(self, index: AccumulatorIndex, rows: NDArray[np.intp], number: int) -> None:
+        self.load, self.store = index.moves(rows, number)
+        function, words = self.store.repetition(False, 0)
+        self._store: NDArray[np.int64] = np.array([function, *words], np.int64)
+        self.store_address = address_of(self._store)
+
+
 @dataclass(slots=True, eq=False)
 class Form:
     """A decoded instruction: everything that does not depend on the descriptors.
@@ -74,7 +95,8 @@ class Form:
     k, stored : elements in a row of B and in a stored row of A (bytes for .b1); a sparse A stores half of them
     fragment, codes, chunks : for a sparse A: the location of a warp's metadata, the legal codes, the number of codes in a row
     rows, a_rows : indices of the registers of D, and of A if it is in registers
-    registers, key : the registers of D as a set, and a key for their order and format
+    key, number : the registers of D, their order and format, and the number of this accumulator in the program
+    kernel : compiled code for the product; None if A must first be expanded, and for .b1
     """
 
     d: str
@@ -90,12 +112,14 @@ class Form:
     major_b: Major
     rows: NDArray[np.intp]
     a_rows: NDArray[np.intp] | None
-    registers: frozenset[int]
     key: bytes
+    number: int
+    moves: Moves
+    kernel: numerics.MmaKernel | None
     index: AccumulatorIndex
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
-    plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(8192))
+    plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(512))
 
     def product(self, share: Share, cta: context.Cta, warpgroup: int) -> MatrixProduct:
         """What is multiplied, for observers."""
@@ -119,11 +143,24 @@ class Form:
                 for name, placed, major, element, share, raw in parts
                 if placed is not None
             ]
-            found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds), tuple(matrices))
+            program = self._program(of_a, of_b)
+            found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds), tuple(matrices), program)
             self.plans[a, b] = found
         if found.low < SHARED_RESERVED or found.high > warp.cta.shared.size:
             _outside(warp, found)
         return found
+
+    def _program(self, a: PlacedOperand | None, b: PlacedOperand) -> numerics.MmaProgram | None:
+        """Compiled code for the product of these operands."""
+        if self.kernel is None:
+            return None
+        size = _container(self.a)
+        if a is None:
+            left = numerics.OperandGather(Base.A, 0, a_index().reshape(-1), _REGISTER_BYTES, size * self.stored, size)
+        else:
+            left = _gathered(a)
+        cells = numerics.AccumulatorRef(Base.CELLS + self.number, 0, _REGISTER_BYTES * WGMMA_M)
+        return self.kernel.program([(left, _gathered(b), cells)])
 
     def _gather(self, warp: context.WarpContext, raw: int, what: str, rows: int, k: int, element: str, major: Major) -> PlacedOperand:
         descriptor = WgmmaDescriptor.decode(raw)
@@ -138,6 +175,11 @@ class Form:
                 details=(*_facts(raw), *(("also", f.message) for f in findings[1:])),
             )
         return PlacedOperand.of(descriptor, major, rows, k, _container(element))
+
+
+def _gathered(placed: PlacedOperand) -> numerics.OperandGather:
+    offset, order, over_rows, over_k = placed.slots
+    return numerics.OperandGather(Base.SHARED, offset, order, 16, over_rows, over_k)
 
 
 def _container(element: str) -> int:
@@ -185,6 +227,10 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
     transposed = [_immediate(warp, start + 2 + i, name, (0, 1)) for i, name in enumerate(names) if start + 2 + i < count]
     majors: list[Major] = ["mn" if flag else "k" for flag in transposed] or ["k"]
     rows = warp.row_numbers(0)
+    number = warp.machine.of_program(matrices_of).number_of(warp.op)
+    index = accumulator_index(int(n), d == "f16")
+    negate = -1 in scales[:1], -1 in scales[1:]
+    dense = not text.sparse and a != "b1"
     return Form(
         d=d,
         a=a,
@@ -193,15 +239,17 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
         k=int(k) // per_byte,
         stored=stored // per_byte,
         saturate=q.satfinite,
-        negate_a=-1 in scales[:1],
-        negate_b=-1 in scales[1:],
+        negate_a=negate[0],
+        negate_b=negate[1],
         major_a="k" if text.in_registers else majors[0],
         major_b=majors[-1],
         rows=rows,
         a_rows=warp.row_numbers(1) if text.in_registers else None,
-        registers=frozenset(rows.tolist()),
         key=rows.tobytes() + d.encode(),
-        index=accumulator_index(int(n), d == "f16"),
+        number=number,
+        moves=Moves(index, rows, number),
+        kernel=numerics.mma_kernel(None, (d, a, b), WGMMA_M, int(n), int(k), negate, bool(q.satfinite)) if dense else None,
+        index=index,
         fragment=_metadata_fragment(warp, a) if text.sparse else None,
         codes=numerics.legal_codes(a) if text.sparse else (),
     )
@@ -230,19 +278,19 @@ def placed_operand(op: Op, what: str, raw: int) -> PlacedOperand:
 def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Machine) -> None:
     """Read the operands and multiply."""
     form = share.form
-    found = group.accumulators.get(form.key)
-    if found is None:
-        group.evict(form.registers)
-        found = Accumulator.load(form.rows, form.index, share.frames, share.accumulate)
-        group.accumulators[form.key] = found
-    _product(form, codes_of_a(share, cta), share.operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
+    held = group.held(form)
+    if not held.in_flight:
+        group.evict(form)
+        held.take(share.accumulate)
+    if share.operands.program is not None:
+        group.run(share)
+    else:
+        _product(form, codes_of_a(share, cta), share.operands.b.read(cta.shared), share.metadata, held.cells, share.accumulate)
     if share.undefined is not None:
-        multiply_undefined(share, found)
+        multiply_undefined(share, held)
     if launch.early_results:
-        group.evict(form.registers)
-    group.performed = share.number + 1
-    if group.waiters:
-        launch.wake(group.waiters)
+        held.write_back()
+    group.complete(share.number, launch)
 
 
 def codes_of_a(share: Share, cta: context.Cta) -> NDArray[Any]:

@@ -12,9 +12,10 @@ from ptxlab._arrays import distinct
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.tiles import NO_BYTES, HeldLine, Product, ProductPlace, RegisterMatrix
-from ptxlab.isa.wgmma._fragments import WARPS, a_index
+from ptxlab.isa.warpgroup_words import WARPS
+from ptxlab.isa.wgmma._fragments import a_index
 from ptxlab.isa.wgmma._plan import codes_of_a
-from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
+from ptxlab.isa.wgmma._state import Share, Warpgroup
 from ptxlab.tables import WGMMA_M
 
 __all__ = ["WarpgroupProduct"]
@@ -85,7 +86,7 @@ class WarpgroupProduct(Product):
 
     def frames(self) -> tuple[NDArray[np.uint32], ...]:
         """Those of the warps of the warpgroup."""
-        return tuple(self._share.frames)
+        return tuple(self._group.frames)
 
     def codes(self, operand: str) -> Codes:
         """The elements of A, from shared memory or registers, or of B."""
@@ -103,17 +104,15 @@ class WarpgroupProduct(Product):
 
     def read_d(self) -> Codes:
         """The elements of D in flight, or in the registers if they are there already."""
-        found = self._accumulator().cells.T
+        held = self._group.held(self._share.form)
+        if not held.in_flight:
+            held.load()
+        found = held.cells.T
         return found.astype(np.uint16) if self.d == "f16" else found.copy()
 
     def write_d(self, bits: Codes) -> None:
         """Change D in flight, or in the registers."""
-        found = self._accumulator()
-        found.cells[:] = bits.T
-        if self._share.form.key not in self._group.accumulators:
-            found.store()
-
-    def _accumulator(self) -> Accumulator:
-        share = self._share
-        held = self._group.accumulators.get(share.form.key)
-        return held or Accumulator.load(share.form.rows, share.form.index, share.frames, True)
+        held = self._group.held(self._share.form)
+        held.cells[:] = bits.T
+        if not held.in_flight:
+            held.store()

@@ -2,12 +2,11 @@
 
 A warp continues as soon as it has issued its share of an instruction; the operation begins when all four warps have issued theirs. The
 program must not access the registers of D before wgmma.wait_group. Consecutive instructions therefore work on one copy of the matrix, which
-is written back when a warp has waited for the last of them.
+is written back when a warp has waited for the last of them. Compiled code does the same with the same words (`ptxlab.isa.warpgroup_words`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -18,61 +17,37 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.effects import Supply
-from ptxlab.isa.operands import Op, Resolved
-from ptxlab.isa.wgmma._fragments import WARPS, AccumulatorIndex
+from ptxlab.isa.operands import Op
+from ptxlab.isa.warpgroup_words import (
+    A_BYTES,
+    NEVER,
+    RECORD_WORDS,
+    RING,
+    SLOT_WORDS,
+    WARPS,
+    Base,
+    GroupWord,
+    Record,
+    Slot,
+)
+from ptxlab.isa.wgmma._accumulator import Accumulator
+from ptxlab.isa.wgmma._matrices import Matrices, matrices_of
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.wgmma._plan import Form, Operands
 
-__all__ = ["Accumulator", "Share", "Undefined", "UndefinedOperands", "Warpgroup", "warpgroup_of"]
+__all__ = ["Share", "UndefinedOperands", "Warpgroup", "warpgroup_of"]
 
-_ALL_LANES = 0xFFFF_FFFF
+_WORD = (1 << 64) - 1
 
 U32 = NDArray[np.uint32]
 
-
-@dataclass(slots=True, eq=False)
-class Accumulator:
-    """A matrix D in flight: its elements uint32[column, row], and the registers of the four warps that receive it."""
-
-    rows: NDArray[np.intp]
-    index: AccumulatorIndex
-    frames: list[U32]
-    cells: U32
-    undefined: Undefined | None = None
-
-    @classmethod
-    def load(cls, rows: NDArray[np.intp], index: AccumulatorIndex, frames: list[U32], needed: bool) -> Accumulator:
-        """Make an accumulator; it reads the registers only if their values are ``needed``."""
-        if not needed:
-            return cls(rows, index, frames, np.empty(index.from_registers.shape, np.uint32))
-        registers = np.empty((WARPS, index.registers, 32), np.uint32)
-        for warp, frame in enumerate(frames):
-            frame.take(rows, axis=0, out=registers[warp])
-        return cls(rows, index, frames, index.cells(registers))
-
-    def store(self) -> None:
-        """Write the registers."""
-        registers = self.index.of_cells(self.cells)
-        for frame, values in zip(self.frames, registers, strict=True):
-            frame[self.rows] = values
-        if self.undefined is not None:
-            self.undefined.store(self.index)
-
-
-@dataclass(slots=True, eq=False)
-class Undefined:
-    """The undefined bits of a matrix D in flight: of its elements uint32[column, row], with their origin, and the registers for them."""
-
-    cells: U32
-    origin: int
-    warps: list[context.WarpContext]
-    operand: Resolved
-
-    def store(self, index: AccumulatorIndex) -> None:
-        """Give them to the registers."""
-        for warp, masks in zip(self.warps, index.of_cells(self.cells), strict=True):
-            warp.set_undefined(self.operand, masks, self.origin, _ALL_LANES)
+_STATE, _PERFORMED, _BEGUN, _AWAITED, _ISSUED = (
+    int(word) for word in (GroupWord.STATE, GroupWord.PERFORMED, GroupWord.BEGUN, GroupWord.AWAITED, GroupWord.ISSUED)
+)
+_COMMITTED, _COMPLETED, _BASES = (int(word) for word in (GroupWord.COMMITTED, GroupWord.COMPLETED, GroupWord.BASES))
+_BASE_OF_A = _BASES + int(Base.A)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,39 +88,192 @@ class Share:
     accumulate: bool
     operands: Operands
     given: tuple[bytes, ...]
-    frames: list[U32]
     a_words: U32 | None
     metadata: NDArray[np.uint8] | None
-    arrived: int = 0
     undefined: UndefinedOperands | None = None
     """In a run that follows undefined bits through memory."""
 
 
-@dataclass(slots=True, eq=False)
 class Warpgroup(context.Supplied):
     """The state of one warpgroup. Instructions are numbered in the order in which each warp issues them.
 
     Attributes
     ----------
-    issued : number of instructions that each warp has issued
-    ends : for each warp the committed groups that it has not waited for, each as the number of its last instruction plus one
-    shares : instructions that some warp has not issued yet; ``first`` is the number of the first
-    performed : number of the first that has not been performed
-    latest : for each set of registers of D the last instruction on it that a warp has issued
-    accumulators : matrices that have not been written back, by their registers
+    words, address : int64 that compiled code has, too (`GroupWord`), and their host address
+    shares : by number, instructions that some warp has not issued yet, without those of compiled code (`taken_over`)
+    frames : the registers of the warps that have executed a wgmma
     waiters : converged lanes that wait for `performed` to grow
     """
 
-    cta: context.Cta
-    index: int
-    issued: list[int] = field(default_factory=lambda: [0] * WARPS)
-    ends: list[list[int]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
-    shares: deque[Share] = field(default_factory=deque)
-    first: int = 0
-    performed: int = 0
-    latest: dict[bytes, int] = field(default_factory=dict)
-    accumulators: dict[bytes, Accumulator] = field(default_factory=dict)
-    waiters: list[object] = field(default_factory=list)
+    __slots__ = (
+        *("_a", "_accumulators", "_array", "_awaited", "_bases", "_ends", "_matrices", "_records", "_slots"),
+        *("address", "cta", "frames", "index", "shares", "waiters", "words"),
+    )  # fmt: skip
+
+    def __init__(self, cta: context.Cta, index: int, matrices: Matrices, state: int) -> None:
+        self.cta, self.index, self._matrices = cta, index, matrices
+        self.shares: dict[int, Share] = {}
+        self.frames: list[U32] = [np.empty((0, 32), np.uint32)] * WARPS
+        self.waiters: list[object] = []
+        self._awaited: list[int] = []
+        self._accumulators: dict[int, Accumulator] = {}
+        count, ends = len(matrices.overlaps), matrices.ends
+        self._records = _BASES + Base.CELLS + count
+        self._slots = self._records + RECORD_WORDS * count
+        self._ends = self._slots + SLOT_WORDS * RING
+        self._array: NDArray[np.int64] = np.zeros(self._ends + WARPS * ends, np.int64)
+        self._a: NDArray[np.uint32] | None = None
+        self.words, self.address = self._array.data, address_of(self._array)
+        self._bases = self.address + 8 * _BASES
+        self._array[self._records + Record.LATEST : self._slots : RECORD_WORDS] = -1
+        words = self.words
+        words[_STATE], words[_AWAITED] = state, NEVER
+        words[GroupWord.RECORD_COUNT], words[GroupWord.ENDS_SIZE] = count, ends
+        for word, first in ((GroupWord.RECORDS, self._records), (GroupWord.SLOTS, self._slots), (GroupWord.ENDS, self._ends)):
+            words[word] = self.address + 8 * first
+        words[_BASES + Base.SHARED] = cta.shared_address
+        if matrices.a_in_registers and state:
+            self._a = np.empty((RING, WARPS, A_BYTES // (WARPS * 128), 32), np.uint32)
+            words[GroupWord.A] = address_of(self._a)
+
+    def join(self, warp: context.WarpContext) -> None:
+        """A warp executes its first wgmma."""
+        member = warp.warp_id % WARPS
+        self.frames[member] = warp.rows
+        self.words[_BASES + Base.FRAMES + member] = address_of(warp.rows)
+        warp.join_warpgroup(self.address)
+
+    # ------------------------------------------------------------------------------------------------------ instructions
+
+    @property
+    def state(self) -> int:
+        """The number of the state that executions depend on which compiled code repeats; 0 if it repeats none."""
+        found: int = self.words[_STATE]
+        return found
+
+    @property
+    def performed(self) -> int:
+        """The number of the first instruction that has not been performed."""
+        found: int = self.words[_PERFORMED]
+        return found
+
+    @property
+    def begun(self) -> int:
+        """The number of the first instruction that no warp has issued."""
+        found: int = self.words[_BEGUN]
+        return found
+
+    def issued(self, member: int) -> int:
+        """How many instructions a warp has issued."""
+        found: int = self.words[_ISSUED + member]
+        return found
+
+    def arrived(self, number: int) -> tuple[int, ...]:
+        """The warps that have issued an instruction."""
+        return tuple(member for member, issued in enumerate(self.words[_ISSUED : _ISSUED + WARPS]) if issued > number)
+
+    def begin(self, share: Share) -> None:
+        """The first warp issues an instruction."""
+        self.shares[share.number] = share
+        self.words[_BEGUN] = share.number + 1
+        self.words[self._record(share.form.number) + Record.LATEST] = share.number
+
+    def taken_over(self, number: int) -> tuple[int, int, int, bool, U32 | None]:
+        """An instruction that compiled code has begun, which handlers continue: its index, descriptors, scale-d and A in registers."""
+        at = self._slots + SLOT_WORDS * (number & RING - 1)
+        key, a, b, accumulate = (self.words[at + word] for word in (Slot.KEY, Slot.A, Slot.B, Slot.ACCUMULATE))
+        self.words[at + Slot.NUMBER] = -1
+        return key & 0xFFFF_FFFF, a & _WORD, b & _WORD, bool(accumulate), None if self._a is None else self._a[number & RING - 1].copy()
+
+    def issue(self, member: int, share: Share) -> bool:
+        """A warp issues an instruction; return whether it is the last."""
+        number = self.words[_ISSUED + member] = share.number + 1
+        if min(self.words[_ISSUED : _ISSUED + WARPS]) < number:
+            return False
+        del self.shares[share.number]
+        return True
+
+    def run(self, share: Share) -> None:
+        """Multiply as the program of an instruction says."""
+        program = share.operands.program
+        assert program is not None
+        if share.a_words is not None:
+            self.words[_BASE_OF_A] = address_of(share.a_words)
+        program.run(self._bases, share.accumulate, 0)
+
+    def more(self, share: Share) -> NDArray[np.int64]:
+        """What compiled code must know more of an execution (`ptxlab.isa.warpgroup_words.More`)."""
+        form = share.form
+        rows = [-1] * 4 if form.a_rows is None else [128 * row for row in form.a_rows.tolist()]
+        overlaps = self._matrices.overlaps[form.number]
+        load = form.moves.load.repetition(False, 0)[1]
+        more = *load, *rows, share.a, share.b, int(share.accumulate), len(overlaps), *overlaps
+        return np.array([word & _WORD for word in more], np.uint64).view(np.int64)
+
+    def complete(self, number: int, launch: context.Machine) -> None:
+        """An instruction has been performed."""
+        self.words[_PERFORMED] = number + 1
+        if self.waiters:
+            launch.wake(self.waiters)
+            self._awaited = [end for end in self._awaited if end > number + 1]
+            self.words[_AWAITED] = min(self._awaited, default=NEVER)
+
+    # ------------------------------------------------------------------------------------------------------ accumulators
+
+    def _record(self, number: int) -> int:
+        return self._records + RECORD_WORDS * number
+
+    def held(self, form: Form) -> Accumulator:
+        """The accumulator of an instruction."""
+        found = self._accumulators.get(form.number)
+        if found is None:
+            at = self._record(form.number)
+            found = Accumulator(form, self.words[at : at + RECORD_WORDS], self._bases)
+            self._accumulators[form.number] = found
+            self.words[_BASES + Base.CELLS + form.number] = address_of(found.cells)
+        return found
+
+    def chained(self, form: Form) -> bool:
+        """Whether an instruction on the same accumulator has been issued, or the accumulator is in flight."""
+        at = self._record(form.number)
+        return bool(self.words[at + Record.IN_FLIGHT]) or self.words[at + Record.LATEST] >= self.performed
+
+    def write_back(self, end: int) -> None:
+        """Write back the accumulators that no instruction with number ``end`` or later uses."""
+        for held in self._accumulators.values():
+            if held.in_flight and held.latest < end:
+                held.write_back()
+
+    def evict(self, form: Form) -> None:
+        """Write back the other accumulators that use any of the registers of an instruction."""
+        for number in self._matrices.overlaps[form.number]:
+            held = self._accumulators.get(number)
+            if held is not None and held.in_flight:
+                held.write_back()
+
+    # ------------------------------------------------------------------------------------------------------ groups
+
+    def commit(self, member: int) -> None:
+        """A warp commits what it has issued; the oldest group leaves a full ring: no wait of the program is for as many."""
+        words, size = self.words, self._matrices.ends
+        committed = words[_COMMITTED + member]
+        words[self._ends + size * member + committed % size] = words[_ISSUED + member]
+        words[_COMMITTED + member] = committed + 1
+        words[_COMPLETED + member] = max(words[_COMPLETED + member], committed + 1 - size)
+
+    def end_of(self, member: int, count: int) -> int:
+        """The number of the last instruction plus one of all groups of a warp but the newest ``count``; 0 if it need not wait for any."""
+        words, size = self.words, self._matrices.ends
+        stop = words[_COMMITTED + member] - count
+        found: int = words[self._ends + size * member + (stop - 1) % size] if stop > words[_COMPLETED + member] else 0
+        return found
+
+    def wait(self, member: int, count: int) -> None:
+        """A warp has waited for all groups but the newest ``count``, whose instructions have been performed."""
+        self.write_back(self.end_of(member, count))
+        self.words[_COMPLETED + member] = self.words[_COMMITTED + member] - count
+
+    # ------------------------------------------------------------------------------------------------------ waits
 
     @property
     def awaits(self) -> Supply:
@@ -160,32 +288,25 @@ class Warpgroup(context.Supplied):
         """Return the fix for the report of a hang."""
         return f"let warps {WARPS * self.index}-{WARPS * self.index + WARPS - 1} execute every wgmma.mma_async together"
 
-    def write_back(self, end: int) -> None:
-        """Write back the accumulators that no instruction with number ``end`` or later uses."""
-        for key in [k for k in self.accumulators if self.latest[k] < end]:
-            self.accumulators.pop(key).store()
-
-    def evict(self, registers: frozenset[int]) -> None:
-        """Write back the accumulators that use any of these registers."""
-        for key in [k for k, held in self.accumulators.items() if not registers.isdisjoint(held.rows.tolist())]:
-            self.accumulators.pop(key).store()
-
     def wait_for(self, end: int, sentence: str, retry: bool) -> context.Wait:
         """Wait until the instructions before number ``end`` have been performed."""
 
         def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
-            absent = self.missing() if self.first < end else ""
+            absent = self.missing() if min(self.words[_ISSUED : _ISSUED + WARPS]) < end else ""
             facts = [("not yet performed", f"{end - self.performed} wgmma.mma_async")]
             if absent:
                 facts.append(("warps that have not executed the next of them", absent))
             return sentence, tuple(facts)
 
+        self._awaited.append(end)
+        self.words[_AWAITED] = min(self.words[_AWAITED], end)
         return context.Wait(ready=lambda: self.performed >= end, describe=describe, retry=retry, on=self)
 
     def missing(self) -> str:
         """The numbers of the warps that have not issued the oldest incomplete instruction."""
-        arrived = self.shares[0].arrived if self.shares else 15
-        return ", ".join(str(WARPS * self.index + w) for w in range(WARPS) if not arrived >> w & 1)
+        first = min(self.words[_ISSUED : _ISSUED + WARPS])
+        arrived = self.arrived(first) if first < self.begun else range(WARPS)
+        return ", ".join(str(WARPS * self.index + member) for member in range(WARPS) if member not in arrived)
 
 
 def warpgroup_of(warp: context.WarpContext) -> Warpgroup:
@@ -204,8 +325,10 @@ def warpgroup_of(warp: context.WarpContext) -> Warpgroup:
                 f"{warp.cta.threads} threads",
                 fix="launch CTAs with a multiple of 128 threads",
             )
-        found = groups[index] = Warpgroup(warp.cta, index)
+        state = warp.state_of_shares(warp.cta.shared.size)
+        found = groups[index] = Warpgroup(warp.cta, index, warp.machine.of_program(matrices_of), state)
     warp.state[_KEY] = found
+    found.join(warp)
     return found
 
 

@@ -10,17 +10,18 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa._undefined_products import product_of
-from ptxlab.isa.wgmma._fragments import WARPS, a_matrix
-from ptxlab.isa.wgmma._state import Accumulator, Share, Undefined, UndefinedOperands, Warpgroup
+from ptxlab.isa.warpgroup_words import WARPS
+from ptxlab.isa.wgmma._accumulator import Accumulator, Undefined
+from ptxlab.isa.wgmma._fragments import a_matrix
+from ptxlab.isa.wgmma._state import Share, UndefinedOperands, Warpgroup
 
 __all__ = ["begin_undefined", "issue_undefined", "multiply_undefined", "read_undefined"]
 
 
 def begin_undefined(group: Warpgroup, share: Share) -> UndefinedOperands:
     """The first warp issues an instruction."""
-    key, registers = share.form.key, share.form.index.registers
-    chained = key in group.accumulators or group.latest.get(key, -1) >= group.performed
-    return UndefinedOperands(chained, np.zeros((WARPS, 4, 32), np.uint32), np.zeros((WARPS, registers, 32), np.uint32))
+    registers = share.form.index.registers
+    return UndefinedOperands(group.chained(share.form), np.zeros((WARPS, 4, 32), np.uint32), np.zeros((WARPS, registers, 32), np.uint32))
 
 
 def issue_undefined(share: Share, found: UndefinedOperands, warp: context.WarpContext, member: int) -> None:
@@ -42,8 +43,8 @@ def read_undefined(group: Warpgroup, share: Share, cta: context.Cta, undefined: 
     a = a_matrix(found.a, np.dtype(np.uint32)) if share.operands.a is None else share.operands.a.read(shared)
     found.rows = (a != 0).any(axis=1)
     found.columns = (share.operands.b.read(shared) != 0).any(axis=1)
-    held = group.accumulators.get(share.form.key)
-    before = {held.undefined.origin} if held is not None and held.undefined is not None and held.undefined.origin else set()
+    held = group.held(share.form)
+    before = {held.undefined.origin} if held.in_flight and held.undefined is not None and held.undefined.origin else set()
     found.origin = undefined.origin(found.origins | before)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from ptxlab.ptx import Module
 
 __all__ = ["Launch", "roots_of"]
+
+T = TypeVar("T")
 
 _WINDOW = 1 << 32
 _LIVE, _ALLOCATION_COUNT, _LIVE_THREADS = int(Word.LIVE), int(Word.ALLOCATION_COUNT), int(BarrierCell.LIVE)
@@ -406,6 +408,10 @@ class Launch(Prepared):
         if write and len(found) < most:
             self.clipped = True
         return found
+
+    def of_program(self, find: Callable[[Any], T]) -> T:
+        """``find(program)``, which is called once for all launches of the program."""
+        return self.facts.of(find)
 
     def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:
         """Return the bytes at a generic, global or param address."""

@@ -260,6 +260,24 @@ class Warp(Registers):
         found.add(self.op.index, number, [self.lane_value(Reg(index), 64, lane) for index in registers], function, given, kept, calls)
         return True
 
+    def join_warpgroup(self, words: int) -> None:
+        """Tell compiled code the words of the warp's warpgroup; see `ptxlab.isa.WarpContext`."""
+        self.words[_AT.WARPGROUP] = words
+
+    def state_of_shares(self, state: Hashable) -> int:
+        """The number of a state for `repeat_share`; see `ptxlab.isa.WarpContext`."""
+        launch = self.launch
+        found = launch.host_memory.repetitions
+        repeats = found is not None and self.words[_AT.REPETITIONS] and launch.observer is None and not launch.early_results
+        return found.number(state) if found is not None and repeats else NO_STATE
+
+    def repeat_share(self, state: int, function: int, given: Sequence[int], kept: object) -> None:
+        """Let compiled code repeat this share of the warpgroup's instruction; see `ptxlab.isa.WarpContext`."""
+        index, facts, found = self.op.index, self.launch.facts, self.launch.host_memory.repetitions
+        registers = facts.of(repeatable).get(index)
+        if registers is not None and index not in facts.changed and found is not None:
+            found.add(index, state, [self.lane_value(Reg(register), 64, 0) for register in registers], function, given, kept)
+
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""
         size = self.launch.program.local_bytes

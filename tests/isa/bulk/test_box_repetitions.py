@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.engine import repetitions
 from ptxlab.engine.llvm import _direct_services
-from ptxlab.isa.bulk import _tensor
+from ptxlab.isa.bulk import _box_words, _tensor
 from ptxlab.machine.warp import warp as warps
 
 Step = tuple[int, ...]
@@ -206,8 +206,9 @@ def both(lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, **options:
 
 
 def fresh() -> None:
-    """Forget what earlier launches have told compiled code."""
+    """Forget what earlier launches have told compiled code, also of other kernels with the same tensor maps."""
     kernel.cache_clear()
+    _box_words._words_of.cache_clear()
 
 
 def loads(count: int, kind: str = "load", **fields: Any) -> list[Step]:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ptxlab
+from ptxlab.check.operands._observer import OperandCheck
 from ptxlab.check.race import _barriers, _operations
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, MbarrierWord, Use
@@ -32,7 +33,7 @@ ACCESSES = {
 
 
 def both_ways(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, name: str = "_permit_arrivals") -> Any:
-    """What ``run`` returns, which is the same if the handlers of all arrivals are called, and so are all clocks at the end.
+    """What ``run`` returns, which is the same if the handlers of all arrivals are called, and so are all clocks and tiles at the end.
 
     ``name`` is that of a function of warps without which compiled code does something else not, either.
     """
@@ -43,10 +44,23 @@ def both_ways(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, name: str
             patch.setattr(warps, name, way)
             for kind in (Clocks, MbarrierClock):
                 patch.setattr(kind, "__init__", _noting(kind.__init__, made))
+            tiles: list[Any] = []
+            patch.setattr(OperandCheck, "ended", _noting_tiles(OperandCheck.ended, tiles))
             outcome = run()
-        found.append((outcome, [_state(each) for each in made]))
+        found.append((outcome, [_state(each) for each in made], tiles))
     assert found[0] == found[1]
     return found[0][0]
+
+
+def _noting_tiles(original: Callable[..., None], noted: list[Any]) -> Callable[..., None]:
+    """Note the tiles that the operand check knows of a CTA when it ends."""
+
+    def ended(self: Any, cta: Any) -> None:
+        placed = sorted(self._memory[id(cta)].shared.placed.items())
+        noted.append([(offset, held.end, held.number, held.op.index, held.tile.coordinates) for offset, held in placed])
+        original(self, cta)
+
+    return ended
 
 
 def _noting(original: Callable[..., None], made: list[Any]) -> Callable[..., None]:

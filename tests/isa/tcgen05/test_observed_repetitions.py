@@ -221,13 +221,15 @@ CHECKS: dict[str, dict[str, Any]] = {"race": {"check": "race"}, "operands": {"ch
 
 def launch(text: str, **options: Any) -> list[Any]:
     """What a launch gives."""
-    a: Any = np.random.default_rng(7).integers(-4, 5, (128 * CTAS, 64 * TURNS)).astype(np.float16)
+    shape = 128 * CTAS, 64 * TURNS
+    a: Any = np.random.default_rng(7).integers(-4, 5, shape).astype(np.float16)
     if "p_a[128]" in text:
         a = ptxlab.TensorMap(a, box=(64, 128), swizzle="128B")
+    b = [ptxlab.TensorMap(np.zeros(shape, np.uint16), box=(64, 128), swizzle="128B", dtype="bf16")] if "p_b[128]" in text else []
     c = np.zeros((128 * CTAS, 64), np.float32)
     HANDLED.clear()
     SUSPECTS.clear()
-    result = ptxlab.loads(text).kernel().launch(grid=CTAS, block=128, args=[a, c], **options)
+    result = ptxlab.loads(text).kernel().launch(grid=CTAS, block=128, args=[a, *b, c], **options)
     stats = result.stats.instructions, result.stats.services, result.completed
     return [
         [str(each) for each in result.diagnostics],
@@ -295,6 +297,15 @@ def test_the_handler_is_called_until_tiles_are_known(checks: str) -> None:
     codes, handled = both(TENSOR_TEXT, **CHECKS[checks])
     assert codes == []
     assert len(handled) == 11
+
+
+@pytest.mark.parametrize("checks", ["operands", "all"])
+def test_tiles_of_another_array(checks: str) -> None:
+    """In one turn the tile at a known place comes from another array, whose elements have another type."""
+    copied = next(line for line in BY_TENSOR.splitlines() if line.startswith("cp."))
+    other = {"p_a[128],": "p_a[128], .param .align 64 .b8 p_b[128],", copied: f"@late {copied.replace('[p_a', '[p_b')} @!late {copied}"}
+    codes, _ = both(changed(other, TENSOR_TEXT), **CHECKS[checks])
+    assert codes == ["O103"]
 
 
 def test_a_step_within_a_tile_is_compared_once() -> None:

@@ -318,6 +318,15 @@ def test_places_in_the_period_of_the_swizzle() -> None:
     assert len(handled) == 4
 
 
+@pytest.mark.parametrize("kind", ["load", "load anywhere"])
+def test_shared_memory_of_another_cta(kind: str) -> None:
+    """`.shared::cta` reaches only that of the executing CTA, whatever earlier copies have told compiled code."""
+    fresh()
+    own = [step("expect", amount=4 * BOX), step("arrive"), step(kind, at=(0, 1)), step(kind, dst=2 * BOX, at=(0, 2))]
+    _, result, _ = both({(0, 0): own, (1, 0): [step(kind, dst=4 * BOX, at=(0, 3))]})
+    assert [each.code for each in result.diagnostics] == (["C903"] if kind == "load" else [])
+
+
 @pytest.mark.parametrize("which", [1, GLOBAL + 1, GLOBAL + 4])
 def test_what_compiled_code_does_not_copy(which: int) -> None:
     """Rounded elements; copies by several lanes, which are executed one after the other."""

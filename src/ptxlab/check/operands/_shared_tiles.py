@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.check.operands.compiled.copies import CompiledCopies
-from ptxlab.check.operands.compiled.cta_words import CtaTaken, PlacedWord
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
@@ -77,7 +76,7 @@ class SharedTiles:
     def placed(self) -> dict[int, PlacedTile]:
         """The tiles by the offset of their first byte."""
         if self._taken.was_copied():
-            for start, stop, _, source, number, *coordinates in sorted(self._taken.placed(), key=itemgetter(PlacedWord.NUMBER)):
+            for start, stop, _, source, number, *coordinates in self._taken.placed():
                 held = self._placed.get(start)
                 if stop and (held is None or number > held.number):
                     op, tile = self._copies.tile(source, coordinates, self.cta, start)

@@ -308,7 +308,7 @@ class _Service:
                 barrier = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
-                name = load_name(op.q.direction != "shared::cta", op.q.cta_group == "cta_group::2", multicast)
+                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()

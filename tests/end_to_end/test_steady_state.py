@@ -1,12 +1,15 @@
 """Once a loop has executed a few times, Python executes none of its instructions, and no check is asked in Python for any of them.
 
-More iterations of the loop only cost turns of the scheduler.
+More iterations of the loop only cost turns of the scheduler. Each kernel runs in a process of its own.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from ptxlab.numerics import MmaProgram
 
 from .triton.cases import CASES
 
+ROOT = Path(__file__).resolve().parents[2]
 LENGTHS = {
     "mm_ptr_fp16": {"k": 1024},
     "mm_bt_e4m3": {"k": 2048},
@@ -32,9 +36,8 @@ LAUNCHES = 12
 SCHEDULER = ("/machine/schedule/", "/machine/warp/warp.py catch_up", "/engine/llvm/executable.py run")
 
 
-@pytest.fixture(autouse=True)
-def _optimised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is compiled quickly at first repeats nothing."""
+def optimise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use optimised functions from the start: what is compiled quickly at first repeats nothing."""
     functions = shadow._functions()
     if functions.are_quick:
         functions.optimise()
@@ -69,17 +72,28 @@ def calls(name: str, check: str, size: dict[str, int]) -> tuple[Counter[str], Co
     return *made, result.stats.instructions
 
 
-@pytest.mark.parametrize(("name", "check"), [(name, check) for name in LENGTHS for check in ("none", "all") if (name, check) != WATCHED])
-def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str) -> None:
+def grown(name: str, check: str) -> tuple[dict[str, int], int, int]:
+    """What twice as many iterations cost: further calls of functions outside of the scheduler, further calls of its own, instructions."""
+    optimise(pytest.MonkeyPatch())
     size = LENGTHS[name]
     (turns, few, before), (more_turns, many, after) = (calls(name, check, {key: n * f for key, n in size.items()}) for f in (1, 2))
-    assert after > before
-    assert {what: number - few[what] for what, number in many.items() if number > few[what]} == {}
-    assert more_turns.total() - turns.total() < after - before
+    further = {what: number - few[what] for what, number in many.items() if number > few[what]}
+    return further, more_turns.total() - turns.total(), after - before
+
+
+@pytest.mark.parametrize(("name", "check"), [(name, check) for name in LENGTHS for check in ("none", "all") if (name, check) != WATCHED])
+def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str) -> None:
+    code = f"import json; from tests.end_to_end.test_steady_state import grown; print(json.dumps(grown({name!r}, {check!r})))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    further, turns, instructions = json.loads(run.stdout.splitlines()[-1])
+    assert instructions > 0
+    assert further == {}
+    assert turns < instructions
 
 
 def test_copies_and_products_of_later_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handlers execute one product for each CTA, which is the first one, and boxes only until all places of boxes are known."""
+    optimise(monkeypatch)
     family, prepare, multiply = CASES["mm_host_desc_fp16_cta2"], _tensor._prepare, MmaProgram.run
     loads, products = [], []
 

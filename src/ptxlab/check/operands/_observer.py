@@ -295,10 +295,10 @@ class OperandCheck(Observer):
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
             return
-        key = operands, shared.standing(operands)
-        images = self._images.get(key)
+        standing = shared.standing(operands)
+        images = self._images.get((operands, standing))
         if images is None or not images.current(shared):
-            images = self._images[key] = self._compared(operation, product, shared, cta)
+            images = self._images[operands, standing] = self._compared(operation, product, standing, shared, cta)
         placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
         kept = self._kept.get(operation.op.index)
         if kept is not None:
@@ -347,7 +347,9 @@ class OperandCheck(Observer):
             return operand.placed.bounds[1] <= len(shared.cta.shared) and is_image(operand, shared, operand.chunks)
         return words is None or is_image_of_words(operand, words.sources)
 
-    def _compared(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
+    def _compared(
+        self, operation: AsyncOperation, product: MatrixProduct, standing: tuple[Standing, ...], shared: SharedTiles, cta: Any
+    ) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""
         found = [self._image(operation, operand, shared, cta) for operand in product.operands]
         images: list[Image | None] = []
@@ -366,7 +368,7 @@ class OperandCheck(Observer):
                     self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
-        return Images(product.operands, arrays, tuple(images), tuple(offsets), shared.standing(product.operands))
+        return Images(product.operands, arrays, tuple(images), tuple(offsets), standing)
 
     def _image(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any

@@ -24,7 +24,10 @@ Rows: TypeAlias = NDArray[np.uint32]
 
 _SMALLEST_WIDTH = 64
 _OTHER_SLOTS = 16
-"""Room for further slots besides those that each warp has from its start. Objects that are in use when rows become wider cost time."""
+"""Slots that fit into the rows besides those that each warp has from its start.
+
+When a slot does not fit, all rows become wider, and Python handles the uses of mbarrier objects whose rows are still narrow.
+"""
 _LANES = 32
 _MAPS = "tensor maps"
 

@@ -16,6 +16,7 @@ from ptxlab.engine.context import BY_PARITY, Status, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.program import Program
+from ptxlab.engine.support.event_rows import note_row
 from ptxlab.isa.effects import CtaBarrier, MbarrierWait
 from ptxlab.isa.operands import Const, Op, Unused
 from ptxlab.native.builder import Function, Module, Value
@@ -220,6 +221,8 @@ def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
         result = warp.pointer(Word.AWAITED_RESULT)
         with c.when(result.ne(0)):
             result.store(result.load("i32") | active.to("i32"))
+        with c.when(warp.word(Word.EVENTS).ne(0)):
+            note_row(warp, op, active, offset)
         otherwise()
         link = place.at(4 * Cell.WAITERS).variable()
         with c.loop_while(lambda: link.get().word(0).ne(0)):

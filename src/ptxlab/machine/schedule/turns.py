@@ -121,7 +121,7 @@ def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
     ``dispatch`` is the address of the function that runs one warp, 0 if there is none.
     """
     observer, queue = launch.observer, launch.scheduler.queues.only
-    waits = observer is None and not launch.program.stepped
+    waits = not launch.program.stepped and (observer is None or observer.allows_compiled_waits())
     if (
         queue is None
         or not queue.in_order

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import ptxlab
@@ -32,7 +32,7 @@ STEPS = {
     "arrive": "@mine mbarrier.arrive.shared::cta.b64 state, [bar];",
     "arrive several times": "@mine mbarrier.arrive.shared::cta.b64 _, [bar], amount;",
     "arrive anywhere": "@mine mbarrier.arrive.release.cluster.shared::cluster.b64 _, [bar], amount;",
-    "expect": "@mine mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], amount;",
+    "expect": "@mine mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [bar], amount;",
     "arrive and expect": "@mine mbarrier.arrive.expect_tx.shared::cta.b64 state, [bar], amount;",
     "complete": "@mine mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [bar], amount;",
     "drop": "@mine mbarrier.arrive_drop.shared::cta.b64 state, [bar];",
@@ -133,7 +133,8 @@ def drawn(choice: Random, own: int, bold: float) -> list[Step]:
         anywhere = name in ("arrive anywhere", "complete")
         rank = own ^ (choice.random() < 0.5 if anywhere else choice.random() < bold / 8)
         lanes = choice.choice((3, 0x80000001, 0xFFFFFFFF, 0)) if choice.random() < 0.1 else 1 << choice.choice((0, 0, 5))
-        found.append(step(name, choice.randrange(BARRIERS + (choice.random() < bold / 8)), choice.choice((0, 1, 1, 2)), lanes, rank))
+        amount = choice.choice((0, 1, 1, 2) if "arrive" not in name or choice.random() < bold else (1, 2))
+        found.append(step(name, choice.randrange(BARRIERS + (choice.random() < bold / 8)), amount, lanes, rank))
         if name in ("expect", "arrive and expect", "complete") and choice.random() < 0.8:
             other = "expect" if name == "complete" else "complete"
             found.append((NAMES.index(other), *found[-1][1:]))
@@ -154,6 +155,7 @@ def lists_of(seed: int) -> list[list[Step]]:
     st.sampled_from(("eager", "eager", "lazy", "random")),
     st.sampled_from(CHECKS),
 )
+@example(702305, 1, "eager", "none").via("a warp waits in a slice that it has begun with diverged lanes")
 def test_steps_in_any_order(seed: int, expected: int, policy: str, check: Any) -> None:
     both_ways(lists_of(seed), expected, policy=policy, check=check)
 

@@ -213,6 +213,9 @@ class Word(IntEnum):
     TURNS = 85
     """in: address of what the scheduler shares with compiled code (`ptxlab.engine.turns.TurnWord`); 0 if it shares nothing"""
 
+    SLICE_REST = 86
+    """in: warp-instructions that the slice has beside those in GRANTED, which are fewer where the lanes were not all converged"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 

@@ -278,7 +278,7 @@ def _end_turn(c: Function, warp: Value, words: Value) -> None:
         {
             Word.AHEAD: 1,
             Word.SEEN_PROGRESS: progress,
-            Word.FUEL_LEFT: fresh.select(whole, fuel.max(1)),
+            Word.FUEL_LEFT: fresh.select(whole, (fuel + warp.word(Word.SLICE_REST)).max(1)),
             Word.LAST_SLICE: fresh.select(whole, warp.word(Word.LAST_SLICE)),
         }
     )
@@ -303,5 +303,6 @@ def _next_turn(c: Function, words: Value, cells: Value) -> Value:
     left = following.word(Word.FUEL_LEFT)
     granted = left.ne(0).select(left, c.const("i64", SLICE))
     clock = words.word(TurnWord.CLOCK) + used
-    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
+    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: 0})
+    following.set_words({Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
     return following

@@ -1,4 +1,4 @@
-"""Support functions that arrive on mbarrier objects where that is certain to be legal and continues nobody who waits.
+"""Support functions that arrive on mbarrier objects where that is certain to be legal, and continues nobody whom the scheduler has blocked.
 
 They change the rows of the objects (`ptxlab.engine.mbarrier_rows`) as `ptxlab.machine.schedule.barriers.MbarrierState` does.
 """
@@ -6,10 +6,11 @@ They change the rows of the objects (`ptxlab.engine.mbarrier_rows`) as `ptxlab.m
 from __future__ import annotations
 
 from ptxlab._records import dataclass
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
-from ptxlab.engine.mbarrier_rows import Cell, row_address
+from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import emit_replay
+from ptxlab.engine.turns import resume
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
@@ -22,6 +23,7 @@ __all__ = [
     "emit_arrive",
     "emit_commit",
     "emit_progress",
+    "emit_wake",
     "find_object",
     "shared_of",
     "unless",
@@ -55,7 +57,7 @@ class ObjectRow:
         phases, pending = (place.load("i32", cell).to("i64") for cell in (Cell.PHASES, Cell.PENDING))
         return cls(rank, place, phases, pending, place.load("i32", Cell.TRANSACTIONS).sext("i64") + added)
 
-    def perform(self, count: Value) -> Value:
+    def perform(self, context: Value, count: Value) -> Value:
         """Arrive, and complete the phase if it is the last arrival; returns the bits of the CTA for `Word.ARRIVED`."""
         left = self.pending - count
         last = left.eq(0) & self.transactions.eq(0)
@@ -63,6 +65,9 @@ class ObjectRow:
         self.place.store((self.phases + last.to("i64")).to("i32"), Cell.PHASES)
         self.place.store(last.select(expected, left).to("i32"), Cell.PENDING)
         self.place.store(self.transactions.to("i32"), Cell.TRANSACTIONS)
+        code = self.place.function
+        with code.when(last & self.place.load("i64", Cell.WAITERS // 2).ne(0)):
+            code.call("wake", "void", context, self.place)
         return ((last.to("i64") << COMPLETE_SHIFT) | (1 << CTAS_SHIFT)) << self.rank
 
 
@@ -96,12 +101,31 @@ def find_object(c: Function, context: Value, rank: Value, offset: Value, added: 
 
 
 def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> ObjectRow:
-    """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody."""
+    """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody so."""
     row = find_object(c, context, rank, offset, added)
     unless(c, row.pending.ne(0) & count.ule(row.pending))
     awaited = row.place.load("i32", Cell.AWAITED)
     unless(c, row.pending.ne(count) | row.transactions.ne(0) | awaited.eq(0))
     return row
+
+
+def emit_wake(module: Module) -> None:
+    """``void wake(context, place)``: a phase of the object with this row is complete, and the warps that wait for it can run.
+
+    They are those that compiled code has blocked (`ptxlab.engine.turns`).
+    """
+    c, (context, place) = module.define("void wake(ptr context, ptr place)", internal=True)
+    turns, after = context.pointer(Word.TURNS), place.load("i32", Cell.PHASES).to("i64")
+    link = place.at(4 * Cell.WAITERS).variable()
+    with c.loop_while(lambda: link.get().word(0).ne(0)):
+        waiter = link.get().pointer(0)
+        parity = (waiter.word(Word.AWAITS) & BY_PARITY).ne(0)
+        with c.when(is_complete(after, waiter.word(Word.AWAITED_PHASE), parity)) as otherwise:
+            link.get().store(waiter.pointer(Word.NEXT_WAITER))
+            resume(turns, waiter)
+            otherwise()
+            link.set(waiter.at(8 * Word.NEXT_WAITER))
+    c.ret()
 
 
 def emit_progress(context: Value, steps: Value | int) -> None:
@@ -116,6 +140,7 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     ``steps`` is the progress that this is. Returns the opaque state before the arrivals; -1, and nothing is done, where the handler must be
     called. ``anywhere``: the object may belong to another CTA of the cluster.
     """
+    emit_wake(module)
     name = f"arrive_{'cluster' if anywhere else 'cta'}"
     c, (context, address, lanes, count, size, steps) = module.define(
         f"i64 {name}(ptr context, i64 address, i64 lanes, i64 count, i64 bytes, i64 steps)"
@@ -131,7 +156,7 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     count = count * lanes
     row = _find(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
-    context.set_word(Word.ARRIVED, offset | row.perform(count))
+    context.set_word(Word.ARRIVED, offset | row.perform(context, count))
     emit_progress(context, steps)
     c.ret(state)
 
@@ -141,6 +166,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
 
     ``ctas`` is the CTA mask of a multicast. Returns 0; -1, and nothing is done, where the handler must be called.
     """
+    emit_wake(module)
     name = f"commit_{'pair' if pair else 'cta'}_{'multicast' if multicast else 'one'}"
     c, (context, mask, address, ctas) = module.define(f"i64 {name}(ptr context, i32 mask, i64 address, i64 ctas)")
     wide, committers = mask.to("i64"), context.word(Word.COMMITTERS)
@@ -151,7 +177,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     rank, offset = window_place(address)
     one, nothing = c.const("i64", 1), c.const("i64", 0)
     if not multicast:
-        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(one))
+        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(context, one))
         emit_progress(context, c.const("i64", 2))
         c.ret(0)
         return
@@ -162,7 +188,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
         _find(c, context, each, offset, one, nothing)
     arrived = c.variable("i64", offset)
     with c.each_bit(ctas) as each:
-        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(one))
+        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(context, one))
     context.set_word(Word.ARRIVED, arrived.get())
     emit_progress(context, ctas.intrinsic("ctpop") + 1)
     c.ret(0)

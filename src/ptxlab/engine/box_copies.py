@@ -1,4 +1,4 @@
-"""Support functions that copy boxes of tensor maps where that is certain to be legal and continues nobody who waits.
+"""Support functions that copy boxes of tensor maps where that is certain to be legal, and continues nobody whom the scheduler has blocked.
 
 The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
 address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from ptxlab._records import dataclass
-from ptxlab.engine.arrivals import ObjectRow, emit_progress, find_object, shared_of, unless, window_place
+from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.mbarrier_rows import Cell
 from ptxlab.engine.repetitions import FUNCTION, WORDS_GIVEN, CopyWord, emit_calls
@@ -41,6 +41,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     """
     _find_allocation(module)
     emit_mark_range(module)
+    emit_wake(module)
     name = load_name(anywhere, pair, multicast)
     c, (context, known, address, barrier, ctas, copy) = module.define(
         f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
@@ -71,7 +72,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         copy.set_words(words)
         emit_calls(c, context, known, copy, -1)
         box.move(target)
-        row.perform(c.const("i64", 0))
+        row.perform(context, c.const("i64", 0))
         emit_progress(context, 2)
     else:
         cluster = context.pointer(Word.CLUSTER)
@@ -89,14 +90,14 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         with c.each_bit(ctas) as each:
             box.move(cluster.at(each << 4).pointer(0).at(offset))
             home_row = cluster.at(signalled(each) << 4)
-            ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(c.const("i64", 0))
+            ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(context, c.const("i64", 0))
         emit_progress(context, ctas.intrinsic("ctpop") + 1)
     box.mark(map_row)
     c.ret(0)
 
 
 def _unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
-    """Return -1 if the phase completes and somebody may wait for it; ``left``: transaction bytes are left."""
+    """Return -1 if the phase completes, and the scheduler has blocked who waits for it; ``left``: transaction bytes are left."""
     unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ptxlab.native.builder import Value
 
-__all__ = ["ROW_BYTES", "ROW_CELLS", "Cell", "row_address"]
+__all__ = ["ROW_BYTES", "ROW_CELLS", "Cell", "is_complete", "row_address"]
 
 ROW_CELLS = 8
 ROW_BYTES = 4 * ROW_CELLS
@@ -30,7 +30,15 @@ class Cell(IntEnum):
     TRANSACTIONS = 3
     """the transaction count"""
     AWAITED = 4
-    """whether lanes may wait for the object, which the scheduler must continue when a phase completes"""
+    """whether lanes may wait for the object that the scheduler has blocked, and which it must continue when a phase completes"""
+    WAITERS = 6
+    """with the next cell the address of the context of the first warp that compiled code has blocked for a phase, in the order in which
+    it has (`Word.NEXT_WAITER`); 0 if there is none. Lanes that the scheduler has blocked have come before these."""
+
+
+def is_complete(after: Value, phase: Value, parity: Value) -> Value:
+    """Whether a phase is complete, by `Cell.PHASES` of the object as i64; ``parity``: it is named by its parity, not by a state."""
+    return parity.select(((after ^ phase) & 1).eq(0), after.ugt((phase >> 20) + 1))
 
 
 def row_address(shared: Value, size: Value, offset: Value) -> Value:

@@ -91,7 +91,7 @@ class CopyWord(IntEnum):
     BARRIER_OFFSET = 6
     """the same of the mbarrier object whose transaction bytes the copy completes"""
     COMPLETES = 7
-    """1 if this completes a phase of the object, for which nobody waits"""
+    """1 if this completes a phase of the object"""
     COORDINATES = 8
     """all that there are"""
 

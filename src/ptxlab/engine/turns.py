@@ -1,8 +1,8 @@
-"""Compiled code completes barriers of a CTA, and lets the next warp run where one waits at such a barrier.
+"""Compiled code completes barriers of a CTA, and lets the next warp run where one waits at such a barrier or for a phase of an mbarrier.
 
 The machine shares with it the warps that can run (`TurnWord`), and the state of the barriers (`BarrierCell`). A phase of a barrier is
 counted either by compiled code or by the machine: at the first arrival that the machine must handle it takes over the warps that compiled
-code has blocked (`ptxlab.machine.schedule.turns`).
+code has blocked (`ptxlab.machine.schedule.turns`). The same holds for those who wait for an mbarrier object (`Cell.WAITERS`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,29 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import Status, Word
+from ptxlab.engine.context import BY_PARITY, Status, Word
+from ptxlab.engine.direct_services import MBARRIER_TOKEN
+from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import CtaBarrier
+from ptxlab.engine.support.event_rows import note_row
+from ptxlab.isa.effects import CtaBarrier, MbarrierWait
 from ptxlab.isa.operands import Const, Op, Unused
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["BARRIERS", "MACHINE_ONLY", "MOST_WARPS", "NO_LIMIT", "POLL_TURNS", "SLICE", "BarrierCell", "TurnWord", "arrivals", "emit_turns"]
+__all__ = [
+    "BARRIERS",
+    "MACHINE_ONLY",
+    "MOST_WARPS",
+    "NO_LIMIT",
+    "POLL_TURNS",
+    "SLICE",
+    "BarrierCell",
+    "TurnWord",
+    "arrivals",
+    "emit_turns",
+    "has_waits",
+    "resume",
+]
 
 BARRIERS = 16
 """The barriers of a CTA."""
@@ -65,6 +81,8 @@ class TurnWord(IntEnum):
     """in/out: how many arrivals have been part of phases that compiled code has completed; it never decreases"""
     ARRIVES = 13
     """in: 1 if the warp has stopped at an arrival because of rows, which have been processed since: it begins with the arrival"""
+    WAITS = 14
+    """in: 1 if compiled code may block warps that wait for phases of mbarrier objects"""
     END = 16
 
 
@@ -127,8 +145,13 @@ def _arrival(op: Op) -> int:
     return 1 << _WAITS_SHIFT | op.aligned << _WHOLE_SHIFT | count.value << _STATED_SHIFT | number.value
 
 
+def has_waits(program: Program) -> bool:
+    """Whether warps wait for phases of mbarrier objects."""
+    return any(isinstance(op.effects, MbarrierWait) and op.effects.blocks for op in program.ops)
+
+
 def emit_turns(module: Module) -> None:
-    """``i32 turns(context, table, words)``: run a warp; and others, as long as each only arrives at barriers of its CTA and waits there.
+    """``i32 turns(context, table, words)``: run a warp; and others, as long as each only waits at barriers of its CTA or for mbarriers.
 
     The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
     After `Status.BLOCKED` its turn has ended.
@@ -140,16 +163,20 @@ def emit_turns(module: Module) -> None:
     c.begin(head)
     warp = current.get()
     words.store(warp, TurnWord.CURRENT)
-    with c.when(words.word(TurnWord.ARRIVES).eq(0)):
-        status = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
-        with c.when(status.ne(Status.SERVICE)):
-            c.ret(status)
+    with c.when(words.word(TurnWord.ARRIVES).eq(0) & warp.word(Word.AWAITS).eq(0)):
+        ended = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
+        with c.when(ended.ne(Status.SERVICE)):
+            c.ret(ended)
     words.set_word(TurnWord.ARRIVES, 0)
-    op = warp.word(Word.INFO)
+    op, cells = warp.word(Word.INFO), warp.pointer(Word.BARRIERS)
+    with c.when(warp.word(Word.AWAITS).ne(0)):
+        with c.when(_wait(c, warp, words, op)):
+            current.set(_next_turn(c, words, cells))
+        c.jump(head)
     arrival = words.pointer(TurnWord.ARRIVALS).load("i64", op)
     with c.when(arrival.eq(0)):
         c.ret(Status.SERVICE)
-    cells, number, lanes, live = warp.pointer(Word.BARRIERS), arrival & (BARRIERS - 1), warp.word(Word.ACTIVE), warp.word(Word.LIVE)
+    number, lanes, live = arrival & (BARRIERS - 1), warp.word(Word.ACTIVE), warp.word(Word.LIVE)
     left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | lanes.ne(live) | warp.word(Word.MASK).ne(live)
     with c.when(left | cells.word(BarrierCell.COMPLETES).eq(0) | cells.load("i64", number + BarrierCell.MACHINE).ne(0)):
         c.ret(Status.SERVICE)
@@ -162,17 +189,52 @@ def emit_turns(module: Module) -> None:
     may_block = cells.pointer(BarrierCell.MAY_BLOCK)
     with c.when(may_block.ne(0)), c.when(c.call(may_block, "i32", warp).eq(0)):
         c.ret(Status.SERVICE)
-    counts = words.pointer(TurnWord.COUNTS)
-    counts.store(counts.load("i64", op) + 1, op)
+    _count(words, op)
     with c.when(arrived.eq(needed)):
         _complete(c, words, cells, number)
         c.jump(head)
     cells.store(arrived, number)
     cells.store(stated, number + BarrierCell.STATED)
     _block(c, warp, words, cells, number)
-    following = _next_turn(c, words, cells)
-    current.set(following)
+    current.set(_next_turn(c, words, cells))
     c.jump(head)
+
+
+def _count(words: Value, op: Value) -> None:
+    """Count an execution of a service."""
+    counts = words.pointer(TurnWord.COUNTS)
+    counts.store(counts.load("i64", op) + 1, op)
+
+
+def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
+    """Lanes wait for a phase of an mbarrier object (`Word.AWAITS`); a warp that has been blocked waits once more. Whether it is blocked.
+
+    The function returns where the machine must handle the wait.
+    """
+    awaits = warp.word(Word.AWAITS)
+    warp.set_word(Word.AWAITS, 0)
+    shared, offset = warp.pointer(Word.SHARED), awaits & (BY_PARITY - 1)
+    place = row_address(shared, warp.word(Word.SHARED_SIZE), offset)
+    after, active = place.load("i32", Cell.PHASES).to("i64"), warp.word(Word.ACTIVE)
+    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
+    with c.when(left | words.word(TurnWord.WAITS).eq(0) | after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
+        c.ret(Status.SERVICE)
+    _count(words, op)
+    is_over = is_complete(after, warp.word(Word.AWAITED_PHASE), (awaits & BY_PARITY).ne(0))
+    with c.when(is_over) as otherwise:
+        result = warp.pointer(Word.AWAITED_RESULT)
+        with c.when(result.ne(0)):
+            result.store(result.load("i32") | active.to("i32"))
+        with c.when(warp.word(Word.EVENTS).ne(0)):
+            note_row(warp, op, active, offset)
+        otherwise()
+        link = place.at(4 * Cell.WAITERS).variable()
+        with c.loop_while(lambda: link.get().word(0).ne(0)):
+            link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
+        link.get().store(warp)
+        warp.set_words({Word.NEXT_WAITER: 0, Word.AWAITS: awaits})
+        _end_turn(c, warp, words)
+    return ~is_over
 
 
 def _complete(c: Function, words: Value, cells: Value, number: Value) -> None:
@@ -182,24 +244,34 @@ def _complete(c: Function, words: Value, cells: Value, number: Value) -> None:
         c.call(completed, "void", cells.pointer(BarrierCell.ABOUT))
     blocked = cells.load("i64", number + BarrierCell.BLOCKED)
     waiting = cells.at((number * MOST_WARPS + BarrierCell.WAITING) * 8)
-    ring, tail = words.pointer(TurnWord.RING), words.word(TurnWord.TAIL)
     with c.loop(blocked) as i:
-        resumed = waiting.load("ptr", i)
-        resumed.set_word(Word.QUEUED, 1)
-        ring.store(resumed, (tail + i) & words.word(TurnWord.RING_MASK))
-    words.set_words({TurnWord.TAIL: tail + blocked, TurnWord.ARRIVED: words.word(TurnWord.ARRIVED) + blocked + 1})
+        resume(words, waiting.load("ptr", i))
+    words.set_word(TurnWord.ARRIVED, words.word(TurnWord.ARRIVED) + blocked + 1)
     cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) - blocked)
     cells.store(cells.load("i64", number + BarrierCell.GENERATION) + 1, number + BarrierCell.GENERATION)
     for cell in (BarrierCell.ARRIVED, BarrierCell.BLOCKED):
         cells.store(c.const("i64", 0), number + cell)
 
 
+def resume(words: Value, warp: Value) -> None:
+    """A warp that compiled code has blocked can run."""
+    tail = words.word(TurnWord.TAIL)
+    warp.set_word(Word.QUEUED, 1)
+    words.pointer(TurnWord.RING).store(warp, tail & words.word(TurnWord.RING_MASK))
+    words.set_word(TurnWord.TAIL, tail + 1)
+
+
 def _block(c: Function, warp: Value, words: Value, cells: Value, number: Value) -> None:
-    """A warp waits for the others. A warp begins a new slice next time if the launch has made progress since it did so last."""
+    """A warp waits for the others."""
     blocked = cells.load("i64", number + BarrierCell.BLOCKED)
     cells.store(warp, number * MOST_WARPS + blocked + BarrierCell.WAITING)
     cells.store(blocked + 1, number + BarrierCell.BLOCKED)
     cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) + 1)
+    _end_turn(c, warp, words)
+
+
+def _end_turn(c: Function, warp: Value, words: Value) -> None:
+    """The turn of a warp ends. It begins a new slice next time if the launch has made progress since it did so last."""
     counts = warp.pointer(Word.BLOCKED_COUNTS)
     with c.when(counts.ne(0)):
         count = counts.at(warp.word(Word.INFO) * warp.word(Word.BLOCKED_STRIDE))
@@ -210,7 +282,7 @@ def _block(c: Function, warp: Value, words: Value, cells: Value, number: Value) 
         {
             Word.AHEAD: 1,
             Word.SEEN_PROGRESS: progress,
-            Word.FUEL_LEFT: fresh.select(whole, fuel.max(1)),
+            Word.FUEL_LEFT: fresh.select(whole, (fuel + warp.word(Word.SLICE_REST)).max(1)),
             Word.LAST_SLICE: fresh.select(whole, warp.word(Word.LAST_SLICE)),
         }
     )
@@ -235,5 +307,6 @@ def _next_turn(c: Function, words: Value, cells: Value) -> Value:
     left = following.word(Word.FUEL_LEFT)
     granted = left.ne(0).select(left, c.const("i64", SLICE))
     clock = words.word(TurnWord.CLOCK) + used
-    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
+    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: 0})
+    following.set_words({Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
     return following

@@ -12,10 +12,10 @@ from dataclasses import field
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.box_copies import STORE, load_name
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
-from ptxlab.engine.mbarrier_rows import Cell, row_address
+from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.repetitions import (
     ENTRY_WORDS,
     FACTOR,
@@ -186,7 +186,7 @@ class _Service:
         self.go_on()
 
     def pass_complete_phase(self, wait: MbarrierWait) -> None:
-        """A wait of all lanes for one phase of one mbarrier of their CTA, which is complete."""
+        """A wait of all lanes for one phase of one mbarrier of their CTA, which is complete; or say for what they wait."""
         caller, op = self.caller, self.op
         code, context = caller.code, caller.context
         bits = 32 if wait.parity else 64
@@ -200,13 +200,19 @@ class _Service:
             # One more than the completed phases, so the parity of the phase that is not complete.
             after = row_address(shared, size, offset).load("i32", Cell.PHASES).to("i64")
             token = shared.at(offset).load("i64")
-            done = ((after ^ phase) & 1).eq(0) if wait.parity else after.ugt((phase >> 20) + 1)
-            with code.when(after.ne(0) & token.eq(MBARRIER_TOKEN) & done):
-                result = op.operands[0]
-                if isinstance(result, Reg) and caller.program.registers[result.index].offset >= 0:
-                    place = caller.row(self.frame, result, 1)
-                    place.store(place.load("i32") | self.mask)
-                self.complete(offset)
+            done = is_complete(after, phase, code.const("i1", wait.parity))
+            result = op.operands[0]
+            place = code.const("ptr", 0)
+            if has_result := isinstance(result, Reg) and caller.program.registers[result.index].offset >= 0:
+                place = caller.row(self.frame, result, 1)
+            with code.when(after.ne(0) & token.eq(MBARRIER_TOKEN)):
+                with code.when(done):
+                    if has_result:
+                        place.store(place.load("i32") | self.mask)
+                    self.complete(offset)
+                if wait.blocks:
+                    context.set_words({Word.AWAITS: offset + wait.parity * BY_PARITY, Word.AWAITED_PHASE: phase})
+                    context.store(place, Word.AWAITED_RESULT)
 
     def arrive(self) -> None:
         """Arrivals of all lanes on one mbarrier, with the same count, or expectations of as many bytes."""

@@ -33,6 +33,7 @@ __all__ = [
     "emit_save",
     "emit_unchanged",
     "note_addition",
+    "note_row",
 ]
 
 ROW_WORDS = 34
@@ -101,13 +102,18 @@ def emit_record(module: Module) -> None:
         emit_replay(c, context)
         with c.when(context.word(Word.EVENT_COUNT).ne(0)):
             c.call(context.pointer(Word.EVENT_DRAIN), "void", context)
-    count = context.word(Word.EVENT_COUNT)
-    row = context.pointer(Word.EVENTS).at(count * (8 * ROW_WORDS))
-    row.store(op.to("i64") | (mask.to("i64") << 32))
-    row.store(number, 1)
+    row = note_row(context, op.to("i64"), mask.to("i64"), number)
     with c.when(hosts.ne(0)):
         row.store(hosts.load("<32 x i64>"), 2)
+
+
+def note_row(context: Value, op: Value, mask: Value, number: Value) -> Value:
+    """Write a row without addresses, for which there is a place; returns its address."""
+    count = context.word(Word.EVENT_COUNT)
+    row = context.pointer(Word.EVENTS).at(count * (8 * ROW_WORDS))
+    row.set_words({0: op | (mask << 32), 1: number})
     context.set_word(Word.EVENT_COUNT, count + 1)
+    return row
 
 
 # ----------------------------------------------------------------------------------------------------------- additions

@@ -88,10 +88,11 @@ class MbarrierTransactions(Effect):
 
 @dataclass(frozen=True, slots=True)
 class MbarrierWait(Effect):
-    """Tests a phase of an mbarrier, or waits for it, and acquires where it is complete."""
+    """Tests a phase of an mbarrier, or waits for it if it ``blocks``, and acquires where it is complete."""
 
     order: Order
     parity: bool
+    blocks: bool
 
 
 @dataclass(frozen=True, slots=True)

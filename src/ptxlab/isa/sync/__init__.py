@@ -1,6 +1,6 @@
 """Synchronisation: barriers, mbarriers, fences, completion of non-bulk copies, thread control."""
 
 from ptxlab.isa.sync import _barriers, _cp_async, _fences  # noqa: F401  (declare the rows)
-from ptxlab.isa.sync._mbarrier import mbarrier_at, missing_mbarrier
+from ptxlab.isa.sync._mbarrier import mbarrier_at, missing_mbarrier, phase_wait
 
-__all__ = ["mbarrier_at", "missing_mbarrier"]
+__all__ = ["mbarrier_at", "missing_mbarrier", "phase_wait"]

@@ -15,7 +15,7 @@ from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInva
 from ptxlab.isa.operands import Op, Unused
 from ptxlab.isa.sync._mbarrier_syntax import INIT, INVAL, PENDING_COUNT, arrivals, transactions, wait
 
-__all__ = ["mbarrier_at", "missing_mbarrier", "targets"]
+__all__ = ["mbarrier_at", "missing_mbarrier", "phase_wait", "targets"]
 
 RANK_SHIFT = 24
 _OFFSET = (1 << RANK_SHIFT) - 1
@@ -316,11 +316,19 @@ def _test_wait(warp: WarpContext, parity: bool) -> None:
         warp.spin()
 
 
-def _waits(q: Qualifiers, parity: bool) -> MbarrierWait:
-    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity)
+def phase_wait(barrier: Mbarrier, phase: int, op: Op) -> Wait:
+    """What lanes wait for in an instruction that waits for a phase, as it names the phase."""
+    effects = op.effects
+    assert isinstance(effects, MbarrierWait)
+    return _Complete(barrier, phase & (1 << 32 if effects.parity else 1 << 64) - 1, effects.parity)
+
+
+def _waits(q: Qualifiers, parity: bool, blocks: bool) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity, blocks)
 
 
 for _name, _semantics in (("try_wait", _try_wait), ("test_wait", _test_wait)):
     for _parity in (True, False):
-        _declare = service(wait(_name, _parity), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=partial(_waits, parity=_parity))
+        _effects = partial(_waits, parity=_parity, blocks=_semantics is _try_wait)
+        _declare = service(wait(_name, _parity), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_effects)
         _declare(partial(_semantics, parity=_parity))

@@ -162,6 +162,10 @@ class Observer:
 
     def allows_shared_turns(self) -> bool:
         """Whether compiled code may end turns of warps that are blocked at barriers, and begin others, without these events."""
+        return self.allows_compiled_waits()
+
+    def allows_compiled_waits(self) -> bool:
+        """The same for warps that are blocked at waits for mbarrier objects; `allows_direct_completion` says whether it completes these."""
         return all(overridden_hook(self, name) is None for name in ("running", "stopped", "resumed"))
 
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
@@ -212,6 +216,7 @@ class Observer:
 _ANSWERS = frozenset(
     (
         "advice",
+        "allows_compiled_waits",
         "allows_shared_turns",
         "barrier_functions",
         "finished",
@@ -247,6 +252,9 @@ class _Together(Observer):
 
     def allows_shared_turns(self) -> bool:
         return all(observer.allows_shared_turns() for observer in self._observers)
+
+    def allows_compiled_waits(self) -> bool:
+        return all(observer.allows_compiled_waits() for observer in self._observers)
 
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
         found = [observer.barrier_functions(cta) for observer in self._observers]

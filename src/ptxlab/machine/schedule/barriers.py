@@ -21,6 +21,7 @@ _MACHINE, _BLOCKED, _GENERATION = int(BarrierCell.MACHINE), int(BarrierCell.BLOC
 _PHASES, _PENDING, _EXPECTED, _TRANSACTIONS, _AWAITED = (
     int(c) for c in (Cell.PHASES, Cell.PENDING, Cell.EXPECTED, Cell.TRANSACTIONS, Cell.AWAITED)
 )
+_WAITERS = slice(Cell.WAITERS, Cell.WAITERS + 2)
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +52,7 @@ class MbarrierState(_Barrier):
     before it.
     """
 
-    __slots__ = ("_row", "offset", "rank")
+    __slots__ = ("_row", "_waiters", "offset", "rank")
 
     def __init__(self, launch: Launch, rank: int, offset: int, count: int, row: memoryview) -> None:
         super().__init__(launch)
@@ -61,12 +62,17 @@ class MbarrierState(_Barrier):
         row[_PHASES] = 1
         row[_PENDING] = row[_EXPECTED] = count
         row[_TRANSACTIONS] = row[_AWAITED] = 0
+        self._waiters = row[_WAITERS].cast("B").cast("q")
+        self._waiters[0] = 0
         if launch.observer is not None:
             launch.observer.initialised(self)
 
     def detach(self) -> None:
         """The object ends: give up its row, and keep a copy of the state for those that still refer to it."""
+        if self._waiters[0]:
+            self.take_over()
         row, self._row = self._row, memoryview(bytearray(self._row)).cast("i")
+        self._waiters = self._row[_WAITERS].cast("B").cast("q")
         row[_PHASES] = 0
 
     @property
@@ -156,6 +162,8 @@ class MbarrierState(_Barrier):
             self._complete()
 
     def _complete(self) -> None:
+        if self._waiters[0]:
+            self.take_over()
         row = self._row
         row[_PHASES] += 1
         row[_PENDING] = row[_EXPECTED]
@@ -164,7 +172,15 @@ class MbarrierState(_Barrier):
 
     def awaited(self) -> None:
         """Note that lanes are about to wait for the object: the scheduler continues them when a phase completes."""
+        if self._waiters[0]:
+            self.take_over()
         self._row[_AWAITED] = 1
+
+    def take_over(self) -> None:
+        """Let the scheduler continue those who wait for the object, and not compiled code, which has blocked them."""
+        first = self._waiters[0]
+        self._waiters[0] = 0
+        self.launch.scheduler.take_over_waiters(self, first)
 
     def completed(self, parity: int) -> bool:
         """Return whether the phase of this parity (its lowest bit) has completed."""

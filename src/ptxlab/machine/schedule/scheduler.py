@@ -35,7 +35,7 @@ EXPIRY_COST = 1_000
 _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
-_QUEUED, _AHEAD = int(Word.QUEUED), int(Word.AHEAD)
+_QUEUED, _AHEAD, _SLICE_REST = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST)
 _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
 )
@@ -255,6 +255,7 @@ class Scheduler(SharedTurns):
             words[_FUEL] = words[_GRANTED] = granted
             self._until = self.instructions + granted
             if turns is not None:
+                words[_SLICE_REST] = fuel - granted
                 turns[_NEXT_CLOCK], turns[_ALLOWED] = self.rounds * 1000 + self.instructions, self.budget - self.instructions
                 turns[_CURRENT], ended = context.address, turns[_ENDED]
             if running is not None:

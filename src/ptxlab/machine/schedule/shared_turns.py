@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ptxlab.engine.context import Context, Word
+from ptxlab.engine.context import BY_PARITY, Context, Word
 from ptxlab.engine.turns import BARRIERS, BarrierCell, TurnWord
-from ptxlab.machine.schedule.turns import CompiledTurns, take_blocked
+from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.schedule.barriers import MbarrierState
 
 __all__ = ["SharedTurns"]
 
 _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Word.GRANTED, Word.AHEAD))
-_CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
-    int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
+_CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES, _WAITS = (
+    int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES, TurnWord.WAITS)
 )
+_QUEUED, _AWAITS, _AWAITED_PHASE, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.AWAITED_PHASE, Word.NEXT_WAITER))
 _ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
 
 
@@ -79,8 +81,9 @@ class SharedTurns(Waits):
         return True
 
     def take_over_all(self, cta: CtaState | None = None) -> None:
-        """Take over all warps that compiled code has blocked at barriers of a CTA, or of all, and where the others stand."""
-        if self.compiled_turns is None:
+        """Take over all warps that compiled code has blocked at barriers of a CTA, and where the others stand; or all."""
+        turns = self.compiled_turns
+        if turns is None:
             return
         for each in self.launch.resident if cta is None else (cta,):
             cells = each.memory.barriers
@@ -89,6 +92,34 @@ class SharedTurns(Waits):
             for warp in each.warps:
                 if warp.words[_AHEAD]:
                     warp.catch_up()
+            if cta is None and turns.words[_WAITS]:
+                self._take_over_waits(each, turns.ready)
+
+    def _take_over_waits(self, cta: CtaState, ready: ReadyWarps) -> None:
+        """Take over the waits for mbarrier objects of a CTA, also those that are over but for the instruction, which is to run again."""
+        for warp in cta.warps:
+            words = warp.words
+            awaits = words[_AWAITS]
+            if awaits and words[_QUEUED]:
+                (group,) = warp.converged
+                group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
+                ready.keep(warp)
+            elif awaits:
+                cta.mbarriers[awaits & ~BY_PARITY].take_over()
+
+    def take_over_waiters(self, barrier: MbarrierState, address: int) -> None:
+        """Take over the warps that compiled code has blocked for phases of an mbarrier object; the first one's context has an address."""
+        from ptxlab.isa.sync import phase_wait
+
+        assert self.compiled_turns is not None
+        while address:
+            warp = self.compiled_turns.ready.of(address)
+            words, (group,) = warp.words, warp.converged
+            warp.catch_up()
+            index = words[_INFO]
+            wait = phase_wait(barrier, words[_AWAITED_PHASE], self.launch.program.ops[index])
+            self.block(group, wait, index, words[_ACTIVE])
+            address, words[_AWAITS] = words[_NEXT_WAITER], 0
 
     def take_over(self, cells: memoryview, number: int) -> None:
         """Take over the warps that compiled code has blocked at a barrier: call the handlers of their arrivals."""

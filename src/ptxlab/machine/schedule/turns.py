@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, TurnWord, arrivals
+from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, TurnWord, arrivals, has_waits
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
 
@@ -79,6 +79,13 @@ class ReadyWarps:
         words[_HEAD] = at + 1
         return self._warps[self._ring[at & self._mask] & ~MACHINE_ONLY]
 
+    def keep(self, warp: Warp) -> None:
+        """Let only the machine continue a warp."""
+        address, ring = warp.context.address, self._ring
+        for at in range(self._words[_HEAD], self._words[_TAIL]):
+            if ring[at & self._mask] == address:
+                ring[at & self._mask] |= MACHINE_ONLY
+
     def of(self, address: int) -> Warp:
         """The warp whose context has this address."""
         return self._warps[address]
@@ -97,7 +104,7 @@ class CompiledTurns:
 
     __slots__ = ("address", "arrivals", "ready", "words")
 
-    def __init__(self, launch: Launch, dispatch: int) -> None:
+    def __init__(self, launch: Launch, dispatch: int, waits: bool) -> None:
         words: NDArray[np.int64] = np.zeros(TurnWord.END, np.int64)
         resident = min(launch.total_ctas, launch.device.sms * launch.ctas_per_sm)
         self.words, self.address = words.data, address_of(words)
@@ -106,6 +113,7 @@ class CompiledTurns:
         words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
         self.arrivals = table.data
+        words[TurnWord.WAITS] = waits
 
 
 def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
@@ -114,16 +122,17 @@ def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
     ``dispatch`` is the address of the function that runs one warp, 0 if there is none.
     """
     observer, queue = launch.observer, launch.scheduler.queues.only
+    waits = not launch.program.stepped and (observer is None or observer.allows_compiled_waits())
     if (
         queue is None
         or not queue.in_order
         or launch.options.outside is not None
         or not dispatch
         or (observer is not None and not observer.allows_shared_turns())
-        or not launch.facts.of(arrivals).any()
+        or not (launch.facts.of(arrivals).any() or (waits and launch.facts.of(has_waits)))
     ):
         return None
-    return CompiledTurns(launch, dispatch)
+    return CompiledTurns(launch, dispatch, waits)
 
 
 def begin_turns(launch: Launch, cluster: Cluster) -> None:

@@ -71,6 +71,8 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.PERMITTED] = memory.permitted_address
     _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
+    turns = launch.scheduler.compiled_turns
+    words[_AT.TURNS] = 0 if turns is None else turns.address
     words[_AT.REPETITIONS] = _table_of_repetitions(launch)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"

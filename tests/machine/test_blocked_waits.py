@@ -5,6 +5,7 @@ One kernel executes lists of steps that random tests make, so it is compiled onc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -295,3 +296,36 @@ def test_warps_that_continue_are_taken_over_where_they_stand(monkeypatch: pytest
     monkeypatch.setattr(MbarrierState, "complete_tx", complete)
     assert run(lists, 1, check="none") == expected
     assert any(taken)
+
+
+@pytest.mark.parametrize("check", ["none", "race"])
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_wait_that_is_not_the_compiled_one_reaches_its_handler(check: str, is_over: bool) -> None:
+    """A program may have other services than the one of which its code was compiled."""
+    body = f"""
+    setp.eq.u32 p, tid, 0;
+    @p mbarrier.init.shared.b64 [mb], 32;
+    bar.sync 0;
+    setp.eq.u32 q, warp, {0 if is_over else 1};
+    @q bra.uni ARRIVE;
+    bra.uni WAIT;
+ARRIVE:
+    mbarrier.arrive.shared.b64 _, [mb];
+WAIT:
+    mbarrier.try_wait.parity.shared.b64 p, [mb], 0;
+    """
+    own, calls = kernel(body, shared=SHARED), []
+    program, executable = own.variant(True, check == "race")
+
+    def handler(warp: Any) -> Any:
+        calls.append(warp.op.opcode)
+        return wait.row.semantics(warp)
+
+    wait = next(op for op in program.ops if op.opcode.startswith("mbarrier.try_wait"))
+    changed = replace(wait, row=replace(wait.row, semantics=handler))
+    ops = [changed if op is wait else op for op in program.ops]
+    checks = "none" if check == "none" else (check,)
+    for ran, expected in ((program, 0), (replace(program, ops=ops), 2)):
+        with own.replaced(ran, executable):
+            own.launch(grid=1, block=64, args=[np.zeros(64, np.uint32)], check=checks).raise_for_errors()
+        assert len(calls) >= expected if expected else not calls

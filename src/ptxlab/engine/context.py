@@ -157,7 +157,10 @@ class Word(IntEnum):
     SERVICES = 62
     """in: address of int64 for each op, the executions of services; 0 if the machine completes all (`ptxlab.engine.direct_services`)"""
     PERMITTED = 63
-    """in: address of int64 for each op: above 0 where compiled code may complete it (`ptxlab.engine.direct_services.direct_arrivals`)"""
+    """in: address of int64 for each op: above 0 where compiled code may complete it (`ptxlab.engine.direct_services`)
+
+    Above 1 it may block the warp, too.
+    """
 
     EVENT_REPLAY = 64
     """in: address of words, of which the first is the address of ``void replay(context, words)``; 0 if there is none

@@ -81,8 +81,6 @@ class TurnWord(IntEnum):
     """in/out: how many arrivals have been part of phases that compiled code has completed; it never decreases"""
     ARRIVES = 13
     """in: 1 if the warp has stopped at an arrival because of rows, which have been processed since: it begins with the arrival"""
-    WAITS = 14
-    """in: 1 if compiled code may block warps that wait for phases of mbarrier objects"""
     END = 16
 
 
@@ -217,7 +215,7 @@ def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
     place = row_address(shared, warp.word(Word.SHARED_SIZE), offset)
     after, active = place.load("i32", Cell.PHASES).to("i64"), warp.word(Word.ACTIVE)
     left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
-    with c.when(left | words.word(TurnWord.WAITS).eq(0) | after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
+    with c.when(left | after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
         c.ret(Status.SERVICE)
     _count(words, op)
     is_over = is_complete(after, warp.word(Word.AWAITED_PHASE), (awaits & BY_PARITY).ne(0))

@@ -55,9 +55,10 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
     """
     code, context = caller.code, caller.context
     service = _Service(caller, frame, op, mask, go_on)
-    with code.when(context.pointer(Word.SERVICES).ne(0)):
+    permitted = context.pointer(Word.PERMITTED).word(op.index)
+    with code.when(context.pointer(Word.SERVICES).ne(0) & permitted.gt(0)):
         if isinstance(op.effects, MbarrierWait):
-            service.pass_complete_phase(op.effects)
+            service.pass_complete_phase(op.effects, permitted)
         else:
             with code.when(context.word(Word.DEFERRED).eq(0)):
                 service.complete(code.const("i64", 0))
@@ -185,8 +186,8 @@ class _Service:
         counts.set_word(self.op.index, counts.word(self.op.index) + 1)
         self.go_on()
 
-    def pass_complete_phase(self, wait: MbarrierWait) -> None:
-        """A wait of all lanes for one phase of one mbarrier of their CTA, which is complete; or say for what they wait."""
+    def pass_complete_phase(self, wait: MbarrierWait, permitted: Value) -> None:
+        """A wait of all lanes for a complete phase of one mbarrier of their CTA; or say for what they wait, if they may block."""
         caller, op = self.caller, self.op
         code, context = caller.code, caller.context
         bits = 32 if wait.parity else 64
@@ -211,8 +212,9 @@ class _Service:
                         place.store(place.load("i32") | self.mask)
                     self.complete(offset)
                 if wait.blocks:
-                    context.set_words({Word.AWAITS: offset + wait.parity * BY_PARITY, Word.AWAITED_PHASE: phase})
-                    context.store(place, Word.AWAITED_RESULT)
+                    with code.when(permitted.gt(1)):
+                        context.set_words({Word.AWAITS: offset + wait.parity * BY_PARITY, Word.AWAITED_PHASE: phase})
+                        context.store(place, Word.AWAITED_RESULT)
 
     def arrive(self) -> None:
         """Arrivals of all lanes on one mbarrier, with the same count, or expectations of as many bytes."""

@@ -38,7 +38,8 @@ class LaunchMemory:
     ----------
     parameters : uint8[bytes]
     counts : int64, one for each instruction: the executions of services
-    permitted : int64, one for each instruction: 1 if compiled code may complete it, -1 if it may after the handler has (`Word.PERMITTED`)
+    permitted : int64, one for each instruction: 1 if compiled code may complete it, -1 if it may after the handler has, 2 if it may block
+        the warp, too (`Word.PERMITTED`)
     progress : one int64, `Launch.progress`
     repetitions : executions that compiled code repeats; None if the program has no such instructions
     cells : the context's words that are the same in all warps, as signed numbers

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["SharedTurns"]
 
 _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Word.GRANTED, Word.AHEAD))
-_CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES, _WAITS = (
-    int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES, TurnWord.WAITS)
+_CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
+    int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
 _QUEUED, _AWAITS, _AWAITED_PHASE, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.AWAITED_PHASE, Word.NEXT_WAITER))
 _ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
@@ -92,7 +92,7 @@ class SharedTurns(Waits):
             for warp in each.warps:
                 if warp.words[_AHEAD]:
                     warp.catch_up()
-            if cta is None and turns.words[_WAITS]:
+            if cta is None and turns.waits:
                 self._take_over_waits(each, turns.ready)
 
     def _take_over_waits(self, cta: CtaState, ready: ReadyWarps) -> None:

@@ -100,9 +100,10 @@ class CompiledTurns:
     address : their host address
     ready : the warps that can run
     arrivals : by op, how its warp waits at a barrier of its CTA, or 0 (`ptxlab.engine.turns.arrivals`)
+    waits : whether compiled code may block warps that wait for phases of mbarrier objects
     """
 
-    __slots__ = ("address", "arrivals", "ready", "words")
+    __slots__ = ("address", "arrivals", "ready", "waits", "words")
 
     def __init__(self, launch: Launch, dispatch: int, waits: bool) -> None:
         words: NDArray[np.int64] = np.zeros(TurnWord.END, np.int64)
@@ -112,8 +113,7 @@ class CompiledTurns:
         table = launch.facts.of(arrivals)
         words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
-        self.arrivals = table.data
-        words[TurnWord.WAITS] = waits
+        self.arrivals, self.waits = table.data, waits
 
 
 def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:

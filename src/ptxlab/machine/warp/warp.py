@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import direct_arrivals, direct_groups
+from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.repetitions import NO_STATE, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
@@ -69,6 +69,7 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[_AT.SERVICES] = launch.scheduler.counted_at
     words[_AT.PERMITTED] = memory.permitted_address
+    _permit_waits(launch)
     _permit_arrivals(launch)
     words[_AT.PROGRESS] = memory.progress_address
     turns = launch.scheduler.compiled_turns
@@ -87,6 +88,14 @@ def _table_of_repetitions(launch: Launch) -> int:
     if launch.observer is not None:
         repetitions.clear()
     return repetitions.address
+
+
+def _permit_waits(launch: Launch) -> None:
+    """Let compiled code complete waits, and block the warps."""
+    facts, turns = launch.facts, launch.scheduler.compiled_turns
+    for op in facts.of(direct_services):
+        if op.index not in facts.changed:
+            launch.host_memory.permitted[op.index] = 2 if turns is not None and turns.waits else 1
 
 
 def _permit_arrivals(launch: Launch) -> None:

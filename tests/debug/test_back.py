@@ -161,7 +161,7 @@ def check_walk(number: int) -> None:
         assert other.digest() == session.digest()
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", [*range(10), 75, 795])
 def test_random_walks(number: int) -> None:
     check_walk(number)
 

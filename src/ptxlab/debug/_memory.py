@@ -193,7 +193,7 @@ def digest(execution: Execution) -> str:
     for cta in launch.resident:
         _add_cta(found, add, cta)
         for warp in cta.warps:
-            _add_warp(found, add, warp, execution.stepper.register_rows)
+            _add_warp(found, add, warp, execution.stepper.register_rows, warp is order.current)
             found.update(execution.written[warp.context.address].data)
     numbers = execution.numbers
     add([numbers[o] for o in order.pending], [numbers[o] for o in order.signals])
@@ -217,15 +217,17 @@ def _add_cta(found: Any, add: Any, cta: CtaState) -> None:
             add(number, completed)
 
 
-def _add_warp(found: Any, add: Any, warp: Warp, register_rows: Iterable[slice]) -> None:
+def _add_warp(found: Any, add: Any, warp: Warp, register_rows: Iterable[slice], runs: bool) -> None:
+    """Of lanes that run `ConvergedLanes.pc` is only where they began."""
     frame = warp.rows.reshape(-1).view(np.uint8).data
     for rows in register_rows:
         found.update(frame[rows])
     found.update(b"" if warp.local is None else warp.local.data)
-    add(warp.warp_id, warp.live, *(warp.words[word] for word in _TURN_WORDS))
+    words = warp.words
+    add(warp.warp_id, warp.live, *(words[word] for word in _TURN_WORDS))
     for group in warp.converged:
         add(
-            group.pc,
+            words[Word.PC] if runs and not group.state and group.mask & words[Word.MASK] else group.pc,
             group.mask,
             group.turn,
             group.state,

@@ -19,6 +19,8 @@ from typing import Any
 
 from rich.console import Console
 
+from ptxlab.native import host
+
 from . import campaign, cold, scaling
 from .__main__ import ONE_THREAD, measure_workload, worker
 from .chart import bars
@@ -258,7 +260,8 @@ def pages(stored: dict[str, Any] | None = None) -> dict[str, Callable[[], str]]:
 def _machine() -> str:
     chosen = os.environ.get("OPENBLAS_CORETYPE")
     blas = f", OPENBLAS_CORETYPE={chosen}" if chosen else ""
-    return f"{platform.machine()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}{blas}"
+    processors = f"{os.cpu_count()} processors with vectors of {host().vector_bits} bits"
+    return f"{platform.machine()}, {processors}, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}{blas}"
 
 
 def main() -> None:

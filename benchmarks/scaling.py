@@ -23,8 +23,8 @@ from rich.table import Table
 from .workloads import HEADS, KERNELS, SCALE, SIZE, _normal
 
 ROOT = Path(__file__).resolve().parents[1]
-DEPTH = 4096
-LENGTH = 2048
+DEPTH = 16384
+LENGTH = 4096
 
 
 def _gemm() -> tuple[str, dict[str, Any], list[Any]]:

@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 PROCESSES := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Modules are compiled once, not in each of the processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo quick test test-all lint bench docs clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,26 @@ settings.load_profile("no deadline")
 
 LONGEST = (
     "end_to_end/cutlass_cpp/test_gemm.py",
-    "debug/test_back.py",
-    "cli/test_exec.py",
-    "interop/torch_device/test_programs.py",
     "interop/torch_device/test_device.py",
+    "end_to_end/cute/test_dense.py",
+    "end_to_end/triton/test_kernels.py",
+    "end_to_end/cuda/test_tcgen05_mma.py",
+    "debug/test_back.py",
+    "end_to_end/cute/test_kernels.py",
+    "cli/test_exec.py",
+    "hardware/test_scalar_h200.py",
+    "interop/torch_device/test_programs.py",
     "check/test_all_verdicts.py",
     "end_to_end/fuzz/test_fuzz.py",
     "end_to_end/triton/test_build.py",
+    "end_to_end/examples/test_triton.py",
+    "check/race/test_mutations.py",
+    "cuda/test_programs.py",
     "silicon/test_kit.py",
     "docs/test_site.py",
 )
-"""Files that take long on their own."""
+"""Files that take long on their own. The device of torch is compiled in the second one, before others need it: of two processes that need
+it at once each would compile it."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -31,3 +41,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves out the million objects that the collection of all tests has made."""
+    gc.collect()
+    gc.freeze()

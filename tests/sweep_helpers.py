@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -33,6 +34,21 @@ def part(parameters: Iterable[Any], of_part: Callable[..., bool]) -> list[Any]:
     return [
         each if keep else pytest.param(*each.values, id=each.id, marks=[*each.marks, pytest.mark.slow])
         for each, keep in zip(made, kept, strict=True)
+    ]
+
+
+def spread(count: int, *axes: Iterable[Any]) -> list[Any]:
+    """The product of axes as parameters, of which `make test` runs one in so many; the others have the marker `slow`.
+
+    It runs those whose places in their axes add up to a multiple of the count. So each value of each axis is run, and each pair of values
+    of two axes if there is a third one that is as long as the count.
+    """
+    listed = [list(axis) for axis in axes]
+    assert sum(len(axis) >= count for axis in listed) > 1, "a value of an axis would not be run"
+    cells = product(*(enumerate(axis) for axis in listed))
+    return [
+        pytest.param(*(value for _, value in cell), marks=[pytest.mark.slow] if sum(place for place, _ in cell) % count else [])
+        for cell in cells
     ]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
-from tests.sweep_helpers import first_of_each, first_seen, one_in, part
+import pytest
+
+from tests.sweep_helpers import first_of_each, first_seen, one_in, part, spread
 
 
 def quick(parameters: list[Any]) -> list[tuple[Any, ...]]:
@@ -32,6 +35,17 @@ def test_part() -> None:
     assert quick(made) == [("a1",), ("c1",)]
     assert [parameter.values[0] for parameter in made if "slow" not in {mark.name for mark in parameter.marks}] == ["a1", "b1", "b2", "c1"]
     assert all("sweep" in {mark.name for mark in parameter.marks} for parameter in made if parameter.marks)
+
+
+def test_spread() -> None:
+    made = spread(3, "abc", range(4), (False, True))
+    assert [parameter.values for parameter in made] == list(product("abc", range(4), (False, True)))
+    assert quick(made)[:3] == [("a", 0, False), ("a", 2, True), ("a", 3, False)]
+    assert len(quick(made)) == 8
+    assert [set(values) for values in zip(*quick(made), strict=True)] == [set("abc"), set(range(4)), {False, True}]
+    assert {values[::2] for values in quick(made)} == set(product("abc", (False, True)))
+    with pytest.raises(AssertionError, match="would not be run"):
+        spread(3, "abc", (False, True))
 
 
 def test_first_seen() -> None:

@@ -20,6 +20,7 @@ import ptxlab.interop.triton  # noqa: E402
 from ptxlab.diagnostics import Diagnostic  # noqa: E402
 from tests.cuda.driver_helpers import needs_compiler  # noqa: E402
 from tests.interop import triton_planted  # noqa: E402
+from tests.sweep_helpers import spread  # noqa: E402
 
 pytestmark = [pytest.mark.compiler, needs_compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
 SOURCE = Path(triton_planted.__file__)
@@ -108,9 +109,11 @@ def test_nothing_is_reported_without_a_mistake(kernel: str, policy: str) -> None
     assert not findings(kernel, "none", policy)
 
 
-@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
-@pytest.mark.parametrize(("kernel", "bug"), PLANTED)
-def test_mistake(kernel: str, bug: str, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("planted", "policy"), spread(3, PLANTED, ["eager", "lazy", "random"]), ids=lambda x: x if type(x) is str else ", ".join(x)
+)
+def test_mistake(planted: tuple[str, str], policy: str) -> None:
+    kernel, bug = planted
     found = shown(kernel, findings(kernel, bug, policy))
     if (kernel, bug) == ("matmul", "missing wait"):  # the end of the kernel frees the accumulator that is still being written
         assert found.pop()[:2] in {(code, "def matmul(a_desc, b_desc, c_desc, K, BUG: gl.constexpr):") for code in ("X105", "T612")}

@@ -20,9 +20,10 @@ class Made:
 @pytest.fixture(autouse=True)
 def _collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(collection, "_times", count())
+    gc.unfreeze()
     gc.enable()
     yield
-    gc.unfreeze()
+    gc.freeze()
     gc.enable()
 
 
@@ -70,6 +71,21 @@ def test_frozen_objects_stay_frozen() -> None:
     assert gc.get_freeze_count() > frozen // 2  # what is deleted meanwhile no longer counts
     young = {id(each) for each in gc.get_objects()}
     assert all(id(each) in young for each in made)
+
+
+def test_what_is_frozen_is_not_counted_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python walks all of it: a hundredth of a second for a million objects."""
+    asked = []
+
+    def count_frozen() -> int:
+        asked.append(1)
+        return 1
+
+    monkeypatch.setattr(gc, "get_freeze_count", count_frozen)
+    for _ in range(100):
+        with collection_paused():
+            pass
+    assert len(asked) == collection._MOST
 
 
 def test_a_pause_within_a_pause_ends_with_the_outer_one() -> None:

@@ -47,8 +47,8 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if collecting:
-            # Where something is frozen, `unfreeze` would undo what somebody else has done.
-            if not gc.get_freeze_count() and next(_times) < _MOST:
+            # Where something is frozen, `unfreeze` would undo what somebody else has done. To ask costs a walk of all that is frozen.
+            if next(_times) < _MOST and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.sweep_helpers import spread
+
 from .part_kernels import ADDRESSES, load, with_b
 from .warp_kernels import launch
 
@@ -54,9 +56,7 @@ def findings(result: Any) -> set[str]:
     return {found.code for found in result.diagnostics}
 
 
-@pytest.mark.parametrize("space", ADDRESSES)
-@pytest.mark.parametrize("how", LOADED_HALVES)
-@pytest.mark.parametrize("join", HALVES)
+@pytest.mark.parametrize(("join", "how", "space"), spread(2, HALVES, LOADED_HALVES, ADDRESSES))
 def test_halves(join: str, how: str, space: str) -> None:
     result, right = launch(halves(space, how, join), check="operands")
     assert right
@@ -68,8 +68,7 @@ def test_halves(join: str, how: str, space: str) -> None:
     assert found.message == "A and B are multiplied with different k: A[0, 0] is a[0, 0], but B[0, 0] is b[0, 1]"
 
 
-@pytest.mark.parametrize("how", LOADED_HALVES)
-@pytest.mark.parametrize("join", HALVES)
+@pytest.mark.parametrize(("join", "how"), spread(2, HALVES, LOADED_HALVES))
 def test_halves_in_the_reference_interpreter(join: str, how: str) -> None:
     result, right = launch(halves("shared", how, join), backend="numpy", check="operands")
     assert right

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep_helpers import spread
+
 from .narrow_kernels import BITS, GATHERED, PADDINGS, gathered, in_shared_memory, launch
 from .word_kernels import MATRICES, STEP
 
@@ -36,9 +38,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("padding", PADDINGS)
-@pytest.mark.parametrize("element", ["e2m1", "e3m2"])
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize(("name", "element", "padding"), spread(2, MISTAKES, ["e2m1", "e3m2"], PADDINGS))
 def test_mistakes(name: str, element: str, padding: str) -> None:
     right_text, wrong, code, fix = MISTAKES[name]
     text = in_shared_memory(element, padding)

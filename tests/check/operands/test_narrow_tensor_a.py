@@ -10,6 +10,7 @@ import pytest
 
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor
+from tests.sweep_helpers import spread
 
 from . import scaled_kernels, tensor_kernels, word_kernels
 from .narrow_kernels import BITS, SOURCES, boxed, expanded, expansion, instruction, launch, stored
@@ -75,9 +76,7 @@ def judge(text: str, right: str, element: str, code: str, fix: str) -> None:
     assert any(fix in found.fix for found in result.diagnostics)
 
 
-@pytest.mark.parametrize("element", BITS)
-@pytest.mark.parametrize("made", [boxed, expanded])
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize(("name", "made", "element"), spread(2, MISTAKES, [boxed, expanded], BITS))
 def test_mistakes(name: str, made: Any, element: str) -> None:
     change, code, fix = MISTAKES[name]
     judge(change(made(element), element), made(element), element, code, fix)

@@ -19,6 +19,7 @@ from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, MbarrierWord, Use
 from ptxlab.machine.warp import warp as warps
 from tests.machine import test_direct_arrivals as lists
+from tests.sweep_helpers import spread
 
 from . import gemm_kernels
 from .small_kernels import launch
@@ -180,10 +181,10 @@ RIGHT = {"correct", "announced before", "relaxed", "initialised again", "invalid
 """Those that compute the product in any schedule; of the others something is reported."""
 
 
-@pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize(
-    "options", [{}, {"check": "race"}, {"model": "spec"}, {"policy": "lazy"}, {"policy": "random", "seed": 3}], ids=str
-)
+OPTIONS: list[dict[str, Any]] = [{}, {"check": "race"}, {"model": "spec"}, {"policy": "lazy"}, {"policy": "random", "seed": 3}]
+
+
+@pytest.mark.parametrize(("name", "options"), spread(2, CHANGES, OPTIONS), ids=str)
 def test_a_pipeline(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm_kernels, "STEPS", 10)
     text = gemm_kernels.TEXT

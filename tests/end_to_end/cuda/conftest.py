@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxlab.interop import nvcc
-from tests.end_to_end.cuda.schedule_helpers import EVERY, Schedules, in_turn
+from tests.end_to_end.schedule_helpers import EVERY, Schedules, in_turn
 
 
 @pytest.fixture(params=["in turn", pytest.param("every", marks=pytest.mark.slow)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.interop import nvcc
-from tests.end_to_end.cuda.schedule_helpers import Schedules
+from tests.end_to_end.schedule_helpers import Schedules
 
 ROWS = 128
 """Rows of 128 bytes in shared memory."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.interop import nvcc
 from tests.end_to_end.cuda.mma_helpers import USES, Problem, forms
-from tests.end_to_end.cuda.schedule_helpers import IN_TURN, Schedules
+from tests.end_to_end.schedule_helpers import IN_TURN, Schedules
 from tests.sweep_helpers import part
 
 SOURCE = Path(__file__).with_name("tcgen05_mma.cu")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.interop import nvcc
-from tests.end_to_end.cuda.schedule_helpers import Schedules
+from tests.end_to_end.schedule_helpers import Schedules
 
 FOLDER = Path(__file__).parent
 SPLIT = 256

@@ -10,8 +10,8 @@ import pytest
 
 import ptxlab
 from ptxlab.interop import nvcc
-from tests.end_to_end.cuda.schedule_helpers import Schedules
 from tests.end_to_end.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
+from tests.end_to_end.schedule_helpers import Schedules
 from tests.sweep_helpers import part
 
 

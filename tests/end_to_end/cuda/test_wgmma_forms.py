@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.interop import nvcc
-from tests.end_to_end.cuda.schedule_helpers import Schedules, in_turn
+from tests.end_to_end.schedule_helpers import Schedules, in_turn
 from tests.isa.wgmma.test_sparse import CODES, metadata_words
 
 FOLDER = Path(__file__).parent

@@ -1,9 +1,10 @@
-"""What the tests of CuTe DSL kernels share: the examples as modules, and runs under every policy against exact results."""
+"""What the tests of CuTe DSL kernels share: the examples as modules, and runs under several policies against exact results."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 import ptxlab
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "cute"
-POLICIES: list[dict[str, Any]] = [{"policy": "eager"}, {"policy": "lazy"}, *({"policy": "random", "seed": seed} for seed in range(10))]
 
 
 @cache
@@ -39,11 +39,18 @@ def exact(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     return a.astype(np.float64) @ b.astype(np.float64).T
 
 
-def run(compiled: Any, inputs: list[Any], output: NDArray[Any], expected: NDArray[np.float64], **options: Any) -> list[Any]:
-    """Launch under every policy with all checks; the result is exact and nothing is found. Lint finds no error in the PTX."""
+def run(
+    compiled: Any,
+    inputs: list[Any],
+    output: NDArray[Any],
+    expected: NDArray[np.float64],
+    policies: Sequence[dict[str, Any]],
+    **options: Any,
+) -> list[Any]:
+    """Launch under these policies with all checks; the result is exact and nothing is found. Lint finds no error in the PTX."""
     assert [str(found) for found in ptxlab.lint(compiled.ptx) if found.severity == "error"] == []
     results = []
-    for policy in POLICIES:
+    for policy in policies:
         output.reshape(-1).view(np.uint8)[:] = 0xFF
         result = compiled.launch(*inputs, output, check="all", **policy, **options)
         assert result.ok, "\n".join(map(str, result.diagnostics))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -36,7 +37,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_dense(case: tuple[Any, ...]) -> None:
+def test_dense(case: tuple[Any, ...], policies: Sequence[dict[str, Any]]) -> None:
     import cutlass
 
     dtype, result, tile, m, n, k, ctas, major, accumulator, target = case
@@ -47,7 +48,7 @@ def test_dense(case: tuple[Any, ...]) -> None:
     gemm = example("dense_gemm").DenseGemm(tile, ctas=ctas, accumulator=getattr(cutlass, accumulator))
     compiled = cute.compile(gemm, a, b, c, target=target)
     assert f"cta_group::{ctas}" in compiled.ptx
-    run(compiled, [a, b], c, exact(a, b))
+    run(compiled, [a, b], c, exact(a, b), policies)
 
 
 def test_wild_values_against_float64() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cutlass
@@ -13,7 +14,7 @@ from cutlass.memory import SmemAllocator
 
 from ptxlab.interop import cute
 
-from .cute_helpers import POLICIES, integers
+from .cute_helpers import integers
 
 TILE = (16, 32)
 
@@ -68,12 +69,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_reductions(case: tuple[str, Any, Any]) -> None:
+def test_reductions(case: tuple[str, Any, Any], policies: Sequence[dict[str, Any]]) -> None:
     kind, dtype, combine = case
     a, before = integers(1, (64, 64), dtype, 0, 9), integers(2, (16, 64), dtype, 0, 9)
     expected = combine.reduce([before, *a.reshape(4, 16, 64)])
     compiled = cute.compile(Reduce(kind), a, before)
-    for policy in POLICIES:
+    for policy in policies:
         c = before.copy()
         result = compiled.launch(a, c, check="all", **policy)
         assert [str(d) for d in result.diagnostics if d.severity == "error"] == []

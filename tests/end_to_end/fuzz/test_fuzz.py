@@ -26,7 +26,7 @@ def sound(batch: Batch) -> Batch:
     return batch
 
 
-@pytest.mark.parametrize("seed", part(range(7), lambda seed: seed < 2))
+@pytest.mark.parametrize("seed", part(range(7), lambda seed: seed < 1))
 def test_ptx_is_loaded_or_refused(seed: int) -> None:
     assert 0 < sound(run_batch("modules", seed, 10_000)).accepted < 10_000
 

@@ -12,6 +12,7 @@ from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.tcgen05 import _mma
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.numerics import MmaProgram
+from tests.sweep_helpers import spread
 
 TURNS, CTAS = 7, 3
 HANDLED: list[int] = []
@@ -258,14 +259,14 @@ def changed(changes: dict[str, str], text: str = TEXT) -> str:
     return text
 
 
-@pytest.mark.parametrize("checks", CHECKS)
-@pytest.mark.parametrize(
-    ("text", "case"),
-    [(TEXT, case) for case in CASES.values()] + [(TENSOR_TEXT, case) for case in TENSOR_CASES.values()],
-    ids=[*CASES, *(f"tiles: {case}" for case in TENSOR_CASES)],
-)
-def test_findings(text: str, case: Case, checks: str) -> None:
-    changes, race, operands = case
+KERNELS = {name: (TEXT, case) for name, case in CASES.items()} | {
+    f"tiles: {name}": (TENSOR_TEXT, case) for name, case in TENSOR_CASES.items()
+}
+
+
+@pytest.mark.parametrize(("name", "checks"), spread(2, KERNELS, CHECKS))
+def test_findings(name: str, checks: str) -> None:
+    text, (changes, race, operands) = KERNELS[name]
     codes, handled = both(changed(changes, text), **CHECKS[checks])
     wanted = {"race": {race}, "operands": {operands}}.get(checks, {race, operands}) - {""}
     assert wanted <= set(codes)

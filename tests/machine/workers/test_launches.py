@@ -10,6 +10,7 @@ import pytest
 
 import ptxlab
 from tests.machine.launch_helpers import kernel, store
+from tests.sweep_helpers import spread
 
 CTAS, THREADS = 12, 64
 OTHER = """
@@ -122,8 +123,7 @@ def launch(body: str, workers: int | str, **options: Any) -> tuple[ptxlab.Result
     return result, [out.tolist(), result.diagnostics, counted, result.completed, result.stdout]
 
 
-@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
-@pytest.mark.parametrize("name", INDEPENDENT | TOGETHER)
+@pytest.mark.parametrize(("name", "policy"), spread(3, INDEPENDENT | TOGETHER, ["eager", "lazy", "random"]))
 def test_several_workers_are_as_one(name: str, policy: str) -> None:
     body = (INDEPENDENT | TOGETHER)[name]
     for check in ("all", "none"):

@@ -123,7 +123,7 @@ def _from_cuda() -> Makers:
     from tests.end_to_end.cuda import test_tcgen05_mma as mma
     from tests.end_to_end.cuda import test_tcgen05_transfer as transfer
     from tests.end_to_end.cuda import test_wgmma as wgmma
-    from tests.end_to_end.cuda.schedule_helpers import in_turn
+    from tests.end_to_end.schedule_helpers import in_turn
 
     def problem(*given: Any, **options: Any) -> dict[str, tuple[Any, ...]]:
         return {f"{steps} steps": (mma.solve, mma.Problem(*given, **options, steps=steps)) for steps in (2, 3)}

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import TENSOR_SPACE, Kind, Row, rule_table
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
+from ptxlab.check.race.clocks.rows import Rows
+from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.copies_ir import words_of_copy

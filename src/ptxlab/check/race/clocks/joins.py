@@ -16,8 +16,9 @@ from ptxlab.check.model import Component
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
+from ptxlab.native.builder import Value
 
-__all__ = ["CtaJoin", "JoinWord", "barrier_functions", "join_warps_function"]
+__all__ = ["CtaJoin", "JoinWord", "barrier_functions", "join_warps_function", "running_agent"]
 
 _LANES = 16
 """Clocks that compiled code joins at a time; the width of the rows is a multiple."""
@@ -72,13 +73,19 @@ def _emit_may_block(module: native.Module) -> None:
     Else rows or loads from tensor memory are to be processed first.
     """
     code, (context,) = module.define("i32 may_block(ptr context)")
+    running_agent(code, context)
+    code.ret(1)
+
+
+def running_agent(code: native.Function, context: Value) -> Value:
+    """The words of a warp (`AgentWord`); the function returns 0 if rows or loads from tensor memory are to be processed first."""
     agent = context.pointer(Word.EVENT_REPLAY)
     with code.when(agent.eq(0)):
         code.ret(0)
     transfers = agent.pointer(AgentWord.TRANSFERS)
-    with code.when(transfers.eq(0)):
-        code.ret(1)
-    code.ret((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).eq(0).to("i32"))
+    with code.when(transfers.ne(0)), code.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
+        code.ret(0)
+    return agent
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ptxlab.check.model import Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
 from ptxlab.isa.operands import Op
@@ -91,7 +92,7 @@ def fence(effect: Fence, clocks: Clocks, agent: Agent) -> None:
         carried = clocks.released_rows(agent).copy()
         for scope in Scope:
             if scope <= order.scope:
-                agent.fenced[scope] = carried
+                agent.fence(scope, carried)
     clocks.tick(agent)
 
 
@@ -106,7 +107,7 @@ def mbarrier_init_fence(agent: Agent) -> None:
         if known is not None:
             join(rows, known)
         rows[Row.EXECUTION, init.number] = init.clock
-        agent.fenced[scope] = rows
+        agent.fence(scope, rows)
 
 
 def _observe(agent: Agent, scope: Scope, serial: int, rows: Rows) -> None:

@@ -190,7 +190,10 @@ class AgentWord(IntEnum):
     """the address of the addresses of the tables of all CTAs of the cluster, by rank; 0 if Python handles the arrivals of the warp"""
     BULK_READS = 15
     """the address of what numbers the bulk copies of each lane that mbarriers report (`BulkWord`), or 0"""
-    END = 16
+    FENCED = 16
+    FENCED_WIDTH = 17
+    """the address and the width of the rows that its relaxed arrivals release within the cluster, or 0 (`Agent.fence`)"""
+    END = 18
 
 
 class PipeWord(IntEnum):

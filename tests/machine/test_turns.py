@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxlab.check.race.clocks.clusters import Clusters
 from ptxlab.diagnostics import render_text
 from ptxlab.engine.llvm.executable import Executable
 from ptxlab.machine.launch import launch as launching
@@ -21,15 +22,17 @@ Outcome = tuple[Any, ...]
 
 
 def outcome(body: str, threads: int, ctas: int, options: dict[str, Any], alone: bool) -> Outcome:
-    """What a launch does; ``alone``: the scheduler chooses each warp."""
+    """What a launch does, with the clocks of its warps at the end; ``alone``: the scheduler chooses each warp."""
+    clocks: list[Any] = []
     out = np.zeros(threads * ctas + 64, np.uint32)
     with pytest.MonkeyPatch.context() as patch:
         if alone:
             patch.setattr(launching, "turns_of", lambda launch, executable: None)
+        patch.setattr(Clusters, "leave", lambda self, ended: clocks.append(ended.rows.tolist()))
         made = kernel(MINE + body, shared=SHARED)
         result = made.launch(grid=ctas, block=threads, args=[out], max_instructions=400_000, **options)
     stats = result.stats
-    return out.tolist(), stats.instructions, stats.services, stats.ctas, render_text(result.diagnostics)
+    return (out.tolist(), clocks), stats.instructions, stats.services, stats.ctas, render_text(result.diagnostics)
 
 
 def agree(body: str, threads: int, ctas: int = 2, **options: Any) -> Outcome:
@@ -79,6 +82,35 @@ def test_barriers_of_whole_ctas_need_no_return(check: str, threads: int, runs: l
     assert services == {"bar.sync": 20 * warps, "barrier.sync": 20 * warps}
     assert len(runs) <= 2 * warps + 40 * (warps - 1) // 32 + 2
     agree(body, threads, check=options["check"])
+
+
+GROUPS = """
+    mov.u32 r1, 0; mov.u32 r4, 0; xor.b32 r12, r11, 128; mov.u32 r13, data; add.u32 r13, r13, r12;
+    setp.ge.u32 p, warp, 2; @p bra.uni OTHERS;
+FIRST:
+    st.shared.u32 [r10], r1; bar.sync 1, 64; ld.shared.u32 r3, [r13]; add.u32 r4, r4, r3; barrier.sync.aligned 3, 64;
+    add.u32 r1, r1, 1; setp.lt.u32 q, r1, 20; @q bra FIRST;
+    bra.uni JOIN;
+OTHERS:
+    st.shared.u32 [r10], r1; bar.sync 2, 64; ld.shared.u32 r3, [r13]; add.u32 r4, r4, r3; {}
+    add.u32 r1, r1, 1; setp.lt.u32 q, r1, 20; @q bra OTHERS;
+JOIN: bar.sync 0;
+"""
+
+
+@pytest.mark.parametrize("check", ["none", "all", "race"])
+@pytest.mark.parametrize("last", ["bar.sync 4, 64;", ""])
+def test_barriers_of_parts_of_ctas_need_no_return(check: str, last: str, runs: list[int]) -> None:
+    """Only those who meet are ordered: without the second barrier two of the warps race."""
+    body = GROUPS.format(last) + store("r4")
+    options = {"check": (check,) if check == "race" else check}
+    outcome(body, 128, 1, options, alone=False)
+    runs.clear()
+    *_, findings = outcome(body, 128, 1, options, alone=False)
+    assert bool(findings) == (check != "none" and not last)
+    if not findings:
+        assert len(runs) <= 2 * 4 + 160 // 32 + 2
+    agree(body, 128, check=options["check"])
 
 
 FENCED = """

@@ -75,18 +75,18 @@ def emit_turns(module: Module) -> None:
         c.jump(head)
     with c.when(left | cells.word(BarrierCell.COMPLETES).eq(0) | cells.load("i64", number + BarrierCell.MACHINE).ne(0)):
         c.ret(Status.SERVICE)
-    stated, before, whole = (arrival >> STATED_SHIFT) & 0xFFFF, cells.load("i64", number), cells.word(BarrierCell.WHOLE)
+    stated, before = (arrival >> STATED_SHIFT) & 0xFFFF, cells.load("i64", number)
     needed = stated.ne(0).select(stated, cells.word(BarrierCell.LIVE))
     arrived = before + ((arrival >> WHOLE_SHIFT) & 1).ne(0).select(c.const("i64", 32), lanes.intrinsic("ctpop"))
     others = before.ne(0) & cells.load("i64", number + BarrierCell.STATED).ne(stated)
-    with c.when(others | arrived.ugt(needed) | (whole.ne(0) & whole.ne(needed))):
+    with c.when(others | arrived.ugt(needed)):
         c.ret(Status.SERVICE)
     may_block = cells.pointer(BarrierCell.MAY_BLOCK)
     with c.when(may_block.ne(0)), c.when(c.call(may_block, "i32", warp).eq(0)):
         c.ret(Status.SERVICE)
     count_service(words, op)
     with c.when(arrived.eq(needed)):
-        _complete(c, words, cells, number)
+        _complete(c, warp, words, cells, number)
         c.jump(head)
     cells.store(arrived, number)
     cells.store(stated, number + BarrierCell.STATED)
@@ -126,13 +126,13 @@ def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
     return ~is_over
 
 
-def _complete(c: Function, words: Value, cells: Value, number: Value) -> None:
-    """A phase is complete: the blocked warps can run."""
-    completed = cells.pointer(BarrierCell.COMPLETED)
-    with c.when(completed.ne(0)):
-        c.call(completed, "void", cells.pointer(BarrierCell.ABOUT))
+def _complete(c: Function, warp: Value, words: Value, cells: Value, number: Value) -> None:
+    """A phase is complete with the arrival of a warp: the blocked ones can run."""
     blocked = cells.load("i64", number + BarrierCell.BLOCKED)
     waiting = cells.at((number * MOST_WARPS + BarrierCell.WAITING) * 8)
+    completed = cells.pointer(BarrierCell.COMPLETED)
+    with c.when(completed.ne(0)):
+        c.call(completed, "void", waiting, blocked, warp)
     with c.loop(blocked) as i:
         resume(words, waiting.load("ptr", i))
     words.set_word(TurnWord.ARRIVED, words.word(TurnWord.ARRIVED) + blocked + 1)

@@ -151,14 +151,12 @@ class BarrierCell(IntEnum):
     """address of the cells of the cluster"""
     COMPLETES = CLUSTER + 1
     """1 if compiled code completes barriers"""
-    WHOLE = COMPLETES + 1
-    """so many threads must take part in a phase that compiled code completes; 0: any number"""
-    MAY_BLOCK = WHOLE + 1
+    MAY_BLOCK = COMPLETES + 1
     """address of ``i32 may_block(context)``: 0 if the machine must handle the arrival of a warp; or no function"""
     COMPLETED = MAY_BLOCK + 1
-    """address of ``void completed(about)``, which is called when a phase is complete, or no function"""
-    ABOUT = COMPLETED + 1
-    WAITING = ABOUT + 1
+    """address of ``void completed(waiting, blocked, last)``, which is called when a phase is complete, or no function: the contexts of the
+    blocked warps, and that of the one that has arrived last"""
+    WAITING = COMPLETED + 1
     """for each barrier the contexts of the blocked warps, `MOST_WARPS` each, in the order of their arrivals"""
     END = WAITING + BARRIERS * MOST_WARPS
 

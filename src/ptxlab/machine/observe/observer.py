@@ -56,7 +56,6 @@ class BarrierFunctions(NamedTuple):
 
     may_block: int = 0
     completed: int = 0
-    about: int = 0
 
 
 NO_BARRIER_FUNCTIONS = BarrierFunctions()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, ClusterCell, TurnWord, arrivals, has_waits, meets_clusters
-from ptxlab.machine.observe.observer import NO_CLUSTER_FUNCTIONS
+from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, NO_CLUSTER_FUNCTIONS
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
 
@@ -142,11 +142,10 @@ def begin_turns(launch: Launch, cluster: Cluster) -> None:
     for cta in cluster.ctas:
         cells = cta.memory.barriers
         cells[BarrierCell.LIVE], cells[BarrierCell.CLUSTER] = cta.live_threads, first.barriers_address + 8 * BarrierCell.OF_CLUSTER
-        functions = (0, 0, 0) if observer is None else observer.barrier_functions(cta)
+        functions = NO_BARRIER_FUNCTIONS if observer is None else observer.barrier_functions(cta)
         cells[BarrierCell.COMPLETES] = functions is not None
         if functions is not None:
-            cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED], cells[BarrierCell.ABOUT] = functions
-            cells[BarrierCell.WHOLE] = launch.threads if functions[1] else 0
+            cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED] = functions
     if launch.facts.of(meets_clusters):
         meeting = NO_CLUSTER_FUNCTIONS if observer is None else observer.cluster_functions(cluster)
         cells, turns = cluster.barrier.cells, launch.scheduler.compiled_turns

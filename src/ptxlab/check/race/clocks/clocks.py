@@ -130,8 +130,6 @@ class Clocks:
         self.warps = warps
         self._join_warps = join_warps_function()
         self._joins: dict[int, CtaJoin] = {}
-        self._barrier_joins: dict[int, CtaJoin] = {}
-        """Those of barriers that compiled code completes, by rank."""
         self._mbarriers: dict[int, NDArray[np.uint64]] = {}
         """By rank."""
         self._mbarrier_tables: NDArray[np.uint64] = np.zeros(len(ctas), np.uint64)
@@ -177,8 +175,6 @@ class Clocks:
             if self.meeting is not None:
                 self.meeting.widen(wider.shape[2])
             self._joins.clear()
-            for rank, join in self._barrier_joins.items():
-                self._describe(rank, join)
         return number, self.serial << CLUSTER_SHIFT | number
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -241,17 +237,8 @@ class Clocks:
         self._join_warps(cta.address)
         return made
 
-    def barrier_join(self, rank: int) -> int:
-        """The address of what compiled code needs to join the warps of a CTA, as `join_cta` does, when a barrier is complete."""
-        self._barrier_joins[rank] = found = self._describe(rank, CtaJoin.new())
-        return found.address
-
     def _join_of(self, rank: int) -> CtaJoin:
-        found = self._joins[rank] = self._describe(rank, CtaJoin.new())
-        return found
-
-    def _describe(self, rank: int, join: CtaJoin) -> CtaJoin:
-        """Fill in the words of a join."""
+        join = self._joins[rank] = CtaJoin.new()
         first, about = self.agents[rank * self.warps], join.about
         size, shared = first.rows.itemsize, first.shared
         about[JoinWord.ROWS], about[JoinWord.WARPS], about[JoinWord.STRIDE] = first.address, self.warps, first.rows.nbytes

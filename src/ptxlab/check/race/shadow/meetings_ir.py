@@ -1,6 +1,6 @@
-"""The compiled part of the sanitizer that handles arrivals and waits at the barrier of a cluster (`ClusterClock`).
+"""The compiled part of the sanitizer that handles barriers of CTAs and of clusters which compiled code completes.
 
-It does what `Barriers` does for those that compiled code completes (`ptxlab.engine.turns.ClusterCell`).
+It does what `Barriers` does for the others (`ptxlab.engine.turns.BarrierCell`, `ptxlab.engine.turns.ClusterCell`).
 """
 
 from __future__ import annotations
@@ -10,40 +10,87 @@ from functools import cache
 from ptxlab import native
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.cluster_clock import ClusterWord
-from ptxlab.check.race.clocks.joins import running_agent
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, emit_tick
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, StateWord
+from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
+from ptxlab.engine.turns import MOST_WARPS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["cluster_functions"]
+__all__ = ["barrier_functions", "cluster_functions"]
 
 _CARRIED = Row.TENSOR + 1
 """The rows that synchronisation objects carry."""
-_EXPORTS = "arrives", "completed", "passes"
+_OF_CTA, _OF_CLUSTER = ("may_block", "joins"), ("arrives", "completed", "passes")
 _CHUNK = 64
 """Bytes that are joined at a time."""
 
 
+def barrier_functions() -> tuple[int, int]:
+    """The addresses of the functions for `ptxlab.engine.turns.BarrierCell`."""
+    may_block, joins = map(_library().address, _OF_CTA)
+    return may_block, joins
+
+
 def cluster_functions() -> tuple[int, int, int]:
     """The addresses of the functions for `ptxlab.engine.turns.ClusterCell`."""
-    arrives, completed, passes = map(_library().address, _EXPORTS)
+    arrives, completed, passes = map(_library().address, _OF_CLUSTER)
     return arrives, completed, passes
 
 
 @cache
 def _library() -> native.Library:
     """The functions, compiled or from the cache."""
-    return native.compile_ir(_ir(), _EXPORTS, opt=1, light=True)
+    return native.compile_ir(_ir(), (*_OF_CTA, *_OF_CLUSTER), opt=1, light=True)
 
 
 def _ir() -> str:
     module = Module()
+    _may_block(module)
+    _joins(module)
     _arrives(module)
     _completed(module)
     _passes(module)
     return module.text()
+
+
+def _running_agent(c: Function, context: Value) -> Value:
+    """The words of a warp (`AgentWord`); the function returns 0 if rows or loads from tensor memory are to be processed first."""
+    agent = context.pointer(Word.EVENT_REPLAY)
+    with c.when(agent.eq(0)):
+        c.ret(0)
+    transfers = agent.pointer(AgentWord.TRANSFERS)
+    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
+        c.ret(0)
+    return agent
+
+
+def _may_block(module: Module) -> None:
+    """``i32 may_block(context)``: whether nothing but a join follows from the arrival of a warp at a barrier of its CTA."""
+    c, (context,) = module.define("i32 may_block(ptr context)")
+    _running_agent(c, context)
+    c.ret(1)
+
+
+def _joins(module: Module) -> None:
+    """``void joins(waiting, blocked, last)``: join the clocks of warps that have met at a barrier of their CTA, and advance each one's."""
+    c, (waiting, blocked, last) = module.define("void joins(ptr waiting, i64 blocked, ptr last)")
+    own = _header(last.pointer(Word.EVENT_REPLAY))
+    rows, others = own.pointer(StateWord.ROWS), c.stack(f"[{MOST_WARPS} x ptr]")
+    with c.loop(blocked) as i:
+        others.store(_header(waiting.load("ptr", i).pointer(Word.EVENT_REPLAY)).pointer(StateWord.ROWS), i)
+    with c.loop(own.word(StateWord.WIDTH) * (4 * _CARRIED), _CHUNK, entered=True) as at:
+        latest = c.variable(CLOCKS, rows.at(at).load(CLOCKS))
+        with c.loop(blocked) as i:
+            latest.set(latest.get().intrinsic("umax", others.load("ptr", i).at(at).load(CLOCKS)))
+        rows.at(at).store(latest.get())
+        with c.loop(blocked) as i:
+            others.load("ptr", i).at(at).store(latest.get())
+    emit_tick(own)
+    with c.loop(blocked) as i:
+        emit_tick(_header(waiting.load("ptr", i).pointer(Word.EVENT_REPLAY)))
+    c.ret()
 
 
 def _header(agent: Value) -> Value:
@@ -64,7 +111,7 @@ def _arrives(module: Module) -> None:
     A relaxed arrival releases what a fence has released, and the order of execution alone.
     """
     c, (context, about, relaxed) = module.define("i32 arrives(ptr context, ptr about, i64 relaxed)")
-    agent = running_agent(c, context)
+    agent = _running_agent(c, context)
     state = _header(agent)
     rows, row, gathered = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH) << 2, about.pointer(ClusterWord.GATHERED)
     with c.when(relaxed.ne(0)) as otherwise:

@@ -15,9 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ptxlab
+from ptxlab.check.race import _recorder, _sanitizer
 from ptxlab.check.race.clocks import clocks as clocks_module
 from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.clusters import Clusters
+from ptxlab.check.race.clocks.releases import mbarrier_init_fence
+from ptxlab.check.race.shadow.shadow_ir import INIT_FENCE
 from ptxlab.diagnostics import render_text
 from ptxlab.isa.sync import _barriers
 from ptxlab.machine.launch import launch as launching
@@ -279,6 +282,29 @@ def test_rows_become_wider_between_phases(monkeypatch: pytest.MonkeyPatch) -> No
     lists[4][7:7] = [step("init")]
     both_ways(lists, check="all")
     assert widths
+
+
+INITS = [
+    [step("init"), step("fence init"), RELAXED, WAIT, step("fence init"), RELAXED, step("init"), WAIT],
+    [step("fence init"), RELAXED, WAIT, step("fence"), step("fence init"), RELAXED, WAIT, step("init"), step("fence init")],
+    [step("fence init"), step("write"), RELAXED, WAIT, step("fence init"), ARRIVE, WAIT, step("fence init")],
+]
+
+
+def test_fences_of_initialisations_that_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code completes them, as Python does."""
+    calls: list[object] = []
+    monkeypatch.setattr(_sanitizer, "mbarrier_init_fence", lambda agent: calls.append(agent) or mbarrier_init_fence(agent))  # type: ignore[func-returns-value]
+    lists = [[*steps, *ROUND, *steps, *ROUND] for steps in INITS for _ in range(2)]
+    found, made = [], []
+    for bit in (INIT_FENCE, 0):
+        monkeypatch.setattr(_recorder, "INIT_FENCE", bit)
+        calls.clear()
+        found.append(run(lists, check=("race",)))
+        made.append(len(calls))
+    assert found[0] == found[1]
+    few, every = made
+    assert few < every == sum(steps.count(step("fence init")) for steps in lists)
 
 
 @pytest.mark.parametrize("check", ["none", "all"])

@@ -233,7 +233,7 @@ class Word(IntEnum):
 WORDS = 96
 BY_PARITY = 1 << 32
 """In `Word.AWAITS`: the phase is named by its parity, not by the opaque state of an arrival."""
-BY_CLUSTER = 1 << 33
+BY_CLUSTER = 1 << 34
 """The whole of `Word.AWAITS`: the lanes wait at the barrier of their cluster."""
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""

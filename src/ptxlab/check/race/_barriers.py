@@ -19,6 +19,7 @@ from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
 from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import Slot
+from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
@@ -134,6 +135,7 @@ class Barriers:
             slot = clocks.own(agent, MbarrierInit)
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
+            agent.words[AgentWord.INIT_FENCED] = 0
             ops, copies = self._launch.program.ops, []
             for index in self._recorder.issuers.get((barrier.rank, barrier.offset), ()):
                 issuer = clocks.agents[index]

@@ -28,6 +28,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     COPY_WAIT,
     HANDLED,
     HOW_SHIFT,
+    INIT_FENCE,
     LANES_ARRIVE,
     MBARRIER_ARRIVAL,
     MBARRIER_WAIT,
@@ -50,6 +51,7 @@ from ptxlab.isa.effects import (
     CompletionArrival,
     Fence,
     MbarrierArrive,
+    MbarrierInitFence,
     MbarrierWait,
     ProxyFence,
     Scope,
@@ -256,5 +258,5 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
         return HANDLED | TRANSFER | (Kind.ST << 1 | 1 if native.write else Kind.LD << 1), 0
     if isinstance(native, Nothing) and op.effects is not None:
         waits = TENSOR_WAITS[op.effects.write] if isinstance(op.effects, TensorWait) and op.aligned else 0
-        return HANDLED | waits, 0
+        return HANDLED | waits | INIT_FENCE * isinstance(op.effects, MbarrierInitFence), 0
     return 0, 0

@@ -14,6 +14,7 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.rows import Rows, join, joined
+from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
 from ptxlab.isa.operands import Op
@@ -97,7 +98,11 @@ def fence(effect: Fence, clocks: Clocks, agent: Agent) -> None:
 
 
 def mbarrier_init_fence(agent: Agent) -> None:
-    """fence.mbarrier_init: relaxed arrivals release the mbarrier objects that the warp has initialised, and nothing else."""
+    """fence.mbarrier_init: relaxed arrivals release the mbarrier objects that the warp has initialised, and nothing else.
+
+    Compiled code completes those that change nothing (`AgentWord.INIT_FENCED`).
+    """
+    agent.words[AgentWord.INIT_FENCED] = 1
     init = agent.slots.get(MbarrierInit)
     if init is None:
         return

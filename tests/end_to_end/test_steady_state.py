@@ -30,6 +30,7 @@ LENGTHS = {
     "gl_mm_2cta_fp16": {"k": 1024},
     "gl_mm_multicast_bf16": {"k": 1024},
     "flash_fp16": {"s": 1024},
+    "flash_causal_fp16": {"s": 1024},
     "flash_ws_fp16": {"s": 1024},
 }
 """By kernel a size that has several times as many iterations as buffers."""
@@ -63,8 +64,7 @@ def calls(name: str, check: Check, size: dict[str, int]) -> tuple[Counter[str], 
     """
     family = CASES[name]
     case = family.make(**next(iter(family.sizes.values())) | size)
-    if "s" in size:
-        case.programs = (2, 1)  # as many for each length
+    only = [(size["s"] // 128 - n, 0, 0) for n in (1, 2)] if "s" in size else None  # as many CTAs for each length
     made: tuple[Counter[str], Counter[str]] = Counter(), Counter()
 
     def count(frame: Any, event: str, _: Any) -> None:
@@ -76,7 +76,7 @@ def calls(name: str, check: Check, size: dict[str, int]) -> tuple[Counter[str], 
         before, made = made, (Counter(), Counter())
         sys.setprofile(count)
         try:
-            result, _ = case.launch(check=check)
+            result, _ = case.launch(check=check, only=only)
         finally:
             sys.setprofile(None)
         if made == before:

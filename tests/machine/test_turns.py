@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,27 @@ WRONG = {
 def test_findings(name: str, check: str) -> None:
     *_, findings = agree(WRONG[name], 128, check=check)
     assert bool(findings) == (name != "no race" and (name != "a race" or check == "all"))
+
+
+@pytest.mark.parametrize("check", ["none", "race"])
+@pytest.mark.parametrize("opcode", ["bar.sync", "barrier.cluster.arrive", "barrier.cluster.wait"])
+def test_a_barrier_that_is_not_the_compiled_one_reaches_its_handler(check: str, opcode: str) -> None:
+    """A program may have other services than the one of which its code was compiled."""
+    own, calls = kernel("bar.sync 0; barrier.cluster.arrive; barrier.cluster.wait;"), []
+    program, executable = own.variant(True, check == "race")
+
+    def handler(warp: Any) -> Any:
+        calls.append(warp.op.opcode)
+        return meeting.row.semantics(warp)
+
+    meeting = next(op for op in program.ops if op.opcode == opcode)
+    changed = replace(meeting, row=replace(meeting.row, semantics=handler))
+    ops = [changed if op is meeting else op for op in program.ops]
+    checks = "none" if check == "none" else (check,)
+    for ran, expected in ((program, 0), (replace(program, ops=ops), 4)):
+        with own.replaced(ran, executable):
+            own.launch(grid=2, block=64, cluster=2, args=[np.zeros(128, np.uint32)], check=checks).raise_for_errors()
+        assert len(calls) >= expected if expected else not calls
 
 
 STATEMENTS = (

@@ -100,7 +100,7 @@ class CompiledTurns:
     words : those of `TurnWord`
     address : their host address
     ready : the warps that can run
-    arrivals : by op, how its warp waits at a barrier, or 0 (`ptxlab.engine.turns.arrivals`)
+    arrivals : by op, how its warp waits at a barrier, or 0 (`ptxlab.engine.turns.arrivals`); 0 for those that are not the compiled ones
     waits : whether compiled code may block warps that wait for phases of mbarrier objects, or at barriers of clusters
     """
 
@@ -111,7 +111,10 @@ class CompiledTurns:
         resident = min(launch.total_ctas, launch.device.sms * launch.ctas_per_sm)
         self.words, self.address = words.data, address_of(words)
         self.ready = ReadyWarps(self.words, resident * launch.warps_per_cta)
-        table = launch.facts.of(arrivals)
+        table, changed = launch.facts.of(arrivals), launch.facts.changed
+        if changed:
+            table = table.copy()
+            table[list(changed)] = 0
         words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
         self.arrivals, self.waits = table.data, waits

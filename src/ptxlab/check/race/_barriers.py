@@ -12,16 +12,15 @@ from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
-from ptxlab.check.race.clocks.barrier_clock import BarrierClock
+from ptxlab.check.race.clocks.barrier_clock import BarrierClock, parking
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
-from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
+from ptxlab.check.race.clocks.releases import relaxed_orders, relaxed_release, relaxed_wait
 from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
-from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     ClusterArrive,
@@ -34,7 +33,6 @@ from ptxlab.isa.effects import (
     MbarrierInval,
     MbarrierTransactions,
     MbarrierWait,
-    Order,
 )
 from ptxlab.isa.operands import Op
 
@@ -52,8 +50,6 @@ _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
 """What the events of barriers handle."""
-_ORDERED = (MbarrierArrive, MbarrierWait, MbarrierTransactions, ClusterArrive)
-"""The arrivals and waits that state an order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,17 +89,6 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
         for agent in parked:
             clocks.tick(agent)
     parked.clear()
-
-
-def relaxed_orders(program: Program) -> dict[int, Order]:
-    """By instruction the orders of relaxed arrivals and waits."""
-    return {op.index: op.effects.order for op in program.ops if isinstance(op.effects, _ORDERED) and op.effects.order.relaxed}
-
-
-def parking(program: Program) -> frozenset[int]:
-    """The instructions at which warps that arrive at a barrier of their CTA are blocked until it completes, and do nothing else."""
-    barriers = ((op.index, op.effects) for op in program.ops if isinstance(op.effects, CtaBarrier))
-    return frozenset(index for index, effects in barriers if effects.waits and not effects.reduces)
 
 
 class Barriers:

@@ -8,8 +8,16 @@ from typing import Any
 from ptxlab._records import dataclass
 from ptxlab.check.race.clocks.clocks import Agent
 from ptxlab.check.race.clocks.rows import Rows, join, joined
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import CtaBarrier
 
-__all__ = ["BarrierClock"]
+__all__ = ["BarrierClock", "parking"]
+
+
+def parking(program: Program) -> frozenset[int]:
+    """The instructions at which warps that arrive at a barrier of their CTA are blocked until it completes, and do nothing else."""
+    barriers = ((op.index, op.effects) for op in program.ops if isinstance(op.effects, CtaBarrier))
+    return frozenset(index for index, effects in barriers if effects.waits and not effects.reduces)
 
 
 @dataclass(slots=True, eq=False)

@@ -16,12 +16,26 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
+from ptxlab.isa.effects import (
+    WEAK,
+    Access,
+    Asynchronous,
+    ClusterArrive,
+    Fence,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierTransactions,
+    MbarrierWait,
+    Order,
+    Scope,
+)
 from ptxlab.isa.operands import Op
 
-__all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
+__all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_orders", "relaxed_release", "relaxed_wait"]
 
 _ORDERED = Access | Asynchronous | Fence
+_MEETINGS = MbarrierArrive | MbarrierWait | MbarrierTransactions | ClusterArrive
+"""The arrivals and waits that state an order."""
 
 
 def access_order(op: Op) -> Order:
@@ -127,6 +141,11 @@ def _execution(rows: Rows) -> Rows:
     made = np.zeros_like(rows)
     made[Row.TENSOR] = rows[Row.TENSOR]
     return made
+
+
+def relaxed_orders(program: Program) -> dict[int, Order]:
+    """By instruction the orders of relaxed arrivals and waits."""
+    return {op.index: op.effects.order for op in program.ops if isinstance(op.effects, _MEETINGS) and op.effects.order.relaxed}
 
 
 def relaxed_release(clocks: Clocks, agent: Agent, order: Order) -> Rows:

@@ -121,6 +121,44 @@ JOIN:
 """The warps store their numbers at one address (line 9): the last one stays. Then lanes diverge, and neighbours exchange values."""
 
 
+MEETING = (
+    HEAD
+    + """.visible .entry k(.param .u64 out) {
+  .shared .align 4 .b32 data[64];
+  .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .pred %p<3>;
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %cluster_ctarank;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r3, data;
+  mad.lo.u32 %r3, %r1, 4, %r3;
+  xor.b32 %r4, %r2, 1;
+  mapa.shared::cluster.u32 %r4, %r3, %r4;
+  mov.u32 %r5, 0;
+  mov.u32 %r7, 0;
+ROUND:
+  add.u32 %r6, %r1, %r5;
+  st.shared.b32 [%r3], %r6;
+  barrier.cluster.arrive.aligned;
+  add.u32 %r7, %r7, %r6;
+  barrier.cluster.wait.aligned;
+  ld.shared::cluster.b32 %r8, [%r4];
+  add.u32 %r7, %r7, %r8;
+  barrier.cluster.arrive.relaxed;
+  barrier.cluster.wait;
+  add.u32 %r5, %r5, 1;
+  setp.lt.u32 %p1, %r5, 6;
+  @%p1 bra ROUND;
+  mad.lo.u32 %r2, %r2, 64, %r1;
+  mul.wide.u32 %rd2, %r2, 4;
+  add.u64 %rd2, %rd1, %rd2;
+  st.global.b32 [%rd2], %r7;
+  ret;
+}
+"""
+)
+"""The CTAs of a cluster read each other's shared memory between barriers of the cluster."""
+
+
 def prepared(text: str, block: int = 32, *more: Any, out: int = 65, **options: Any) -> Replay:
     """A launch of a kernel with an output of 32-bit words."""
     return ptxlab.loads(text, file="k.ptx").kernel().prepare(block=block, args=[np.zeros(out, np.uint32), *more], **options)

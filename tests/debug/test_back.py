@@ -19,7 +19,7 @@ from tests.end_to_end.triton.case_helpers import kernel
 from tests.sweep_helpers import one_in, part
 from tests.time_helpers import processor_seconds, quickest, quickest_ratio
 
-from .debug_kernels import EXCHANGE, copies, prepared
+from .debug_kernels import EXCHANGE, MEETING, copies, prepared
 from .gemm_kernels import NAMES, PART, compiled
 from .test_motion import walk
 from .test_values import TYPES
@@ -130,7 +130,8 @@ def test_many_snapshots(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptxlab.debug._snapshots._DISTANCE", 0)
     monkeypatch.setattr("ptxlab.debug._snapshots._COSTS", 0)
     monkeypatch.setattr("ptxlab.debug._snapshots._MOST", 16)
-    for replay in (prepared(EXCHANGE, 64, policy=policy), copies(policy=policy), compiled("gl_mm_i8", policy=policy)):
+    meeting = prepared(MEETING, 64, out=128, grid=2, cluster=2, policy=policy)
+    for replay in (prepared(EXCHANGE, 64, policy=policy), meeting, copies(policy=policy), compiled("gl_mm_i8", policy=policy)):
         with Session(replay) as plain, Session(replay) as session:
             digests = stepped(plain, 97)
             session.run()

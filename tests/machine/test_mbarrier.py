@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptxlab.engine.context import WORDS
 from ptxlab.engine.mbarrier_rows import ROW_BYTES
-from ptxlab.engine.turns import BarrierCell
+from ptxlab.engine.turns import BarrierCell, ClusterCell
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 
@@ -131,9 +132,28 @@ def test_named_barrier_counts_and_refuses_different_counts() -> None:
         barrier.arrive(96, 64, 64)
 
 
+def warp() -> Any:
+    """A warp whose lanes all execute."""
+    return SimpleNamespace(mask=0xFFFF_FFFF, words=[0] * WORDS)
+
+
 def test_cluster_barrier_completes_when_the_rest_has_exited() -> None:
-    barrier = ClusterBarrier(machine())
-    barrier.arrive(32, 64)
+    cells = np.zeros(ClusterCell.END, np.int64)
+    cells[ClusterCell.LIVE] = 64
+    barrier = ClusterBarrier(machine(), cells.data)
+    barrier.arrive(warp())
     assert barrier.phase == 0
-    barrier.check(32)
+    barrier.exited(warp(), 0xFFFF_FFFF)
+    assert barrier.phase == 1
+
+
+def test_threads_that_have_arrived_and_exited_are_not_waited_for_and_do_not_count() -> None:
+    cells = np.zeros(ClusterCell.END, np.int64)
+    cells[ClusterCell.LIVE] = 96
+    barrier, first = ClusterBarrier(machine(), cells.data), warp()
+    barrier.arrive(first)
+    barrier.exited(first, 0xFFFF_FFFF)
+    barrier.arrive(warp())
+    assert barrier.phase == 0
+    barrier.arrive(warp())
     assert barrier.phase == 1

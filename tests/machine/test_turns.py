@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxlab.check.race.clocks.clusters import Clusters
 from ptxlab.diagnostics import render_text
 from ptxlab.engine.llvm.executable import Executable
 from ptxlab.machine.launch import launch as launching
@@ -21,15 +23,17 @@ Outcome = tuple[Any, ...]
 
 
 def outcome(body: str, threads: int, ctas: int, options: dict[str, Any], alone: bool) -> Outcome:
-    """What a launch does; ``alone``: the scheduler chooses each warp."""
+    """What a launch does, with the clocks of its warps at the end; ``alone``: the scheduler chooses each warp."""
+    clocks: list[Any] = []
     out = np.zeros(threads * ctas + 64, np.uint32)
     with pytest.MonkeyPatch.context() as patch:
         if alone:
             patch.setattr(launching, "turns_of", lambda launch, executable: None)
+        patch.setattr(Clusters, "leave", lambda self, ended: clocks.append(ended.rows.tolist()))
         made = kernel(MINE + body, shared=SHARED)
         result = made.launch(grid=ctas, block=threads, args=[out], max_instructions=400_000, **options)
     stats = result.stats
-    return out.tolist(), stats.instructions, stats.services, stats.ctas, render_text(result.diagnostics)
+    return (out.tolist(), clocks), stats.instructions, stats.services, stats.ctas, render_text(result.diagnostics)
 
 
 def agree(body: str, threads: int, ctas: int = 2, **options: Any) -> Outcome:
@@ -79,6 +83,35 @@ def test_barriers_of_whole_ctas_need_no_return(check: str, threads: int, runs: l
     assert services == {"bar.sync": 20 * warps, "barrier.sync": 20 * warps}
     assert len(runs) <= 2 * warps + 40 * (warps - 1) // 32 + 2
     agree(body, threads, check=options["check"])
+
+
+GROUPS = """
+    mov.u32 r1, 0; mov.u32 r4, 0; xor.b32 r12, r11, 128; mov.u32 r13, data; add.u32 r13, r13, r12;
+    setp.ge.u32 p, warp, 2; @p bra.uni OTHERS;
+FIRST:
+    st.shared.u32 [r10], r1; bar.sync 1, 64; ld.shared.u32 r3, [r13]; add.u32 r4, r4, r3; barrier.sync.aligned 3, 64;
+    add.u32 r1, r1, 1; setp.lt.u32 q, r1, 20; @q bra FIRST;
+    bra.uni JOIN;
+OTHERS:
+    st.shared.u32 [r10], r1; bar.sync 2, 64; ld.shared.u32 r3, [r13]; add.u32 r4, r4, r3; {}
+    add.u32 r1, r1, 1; setp.lt.u32 q, r1, 20; @q bra OTHERS;
+JOIN: bar.sync 0;
+"""
+
+
+@pytest.mark.parametrize("check", ["none", "all", "race"])
+@pytest.mark.parametrize("last", ["bar.sync 4, 64;", ""])
+def test_barriers_of_parts_of_ctas_need_no_return(check: str, last: str, runs: list[int]) -> None:
+    """Only those who meet are ordered: without the second barrier two of the warps race."""
+    body = GROUPS.format(last) + store("r4")
+    options = {"check": (check,) if check == "race" else check}
+    outcome(body, 128, 1, options, alone=False)
+    runs.clear()
+    *_, findings = outcome(body, 128, 1, options, alone=False)
+    assert bool(findings) == (check != "none" and not last)
+    if not findings:
+        assert len(runs) <= 2 * 4 + 160 // 32 + 2
+    agree(body, 128, check=options["check"])
 
 
 FENCED = """
@@ -169,6 +202,27 @@ WRONG = {
 def test_findings(name: str, check: str) -> None:
     *_, findings = agree(WRONG[name], 128, check=check)
     assert bool(findings) == (name != "no race" and (name != "a race" or check == "all"))
+
+
+@pytest.mark.parametrize("check", ["none", "race"])
+@pytest.mark.parametrize("opcode", ["bar.sync", "barrier.cluster.arrive", "barrier.cluster.wait"])
+def test_a_barrier_that_is_not_the_compiled_one_reaches_its_handler(check: str, opcode: str) -> None:
+    """A program may have other services than the one of which its code was compiled."""
+    own, calls = kernel("bar.sync 0; barrier.cluster.arrive; barrier.cluster.wait;"), []
+    program, executable = own.variant(True, check == "race")
+
+    def handler(warp: Any) -> Any:
+        calls.append(warp.op.opcode)
+        return meeting.row.semantics(warp)
+
+    meeting = next(op for op in program.ops if op.opcode == opcode)
+    changed = replace(meeting, row=replace(meeting.row, semantics=handler))
+    ops = [changed if op is meeting else op for op in program.ops]
+    checks = "none" if check == "none" else (check,)
+    for ran, expected in ((program, 0), (replace(program, ops=ops), 4)):
+        with own.replaced(ran, executable):
+            own.launch(grid=2, block=64, cluster=2, args=[np.zeros(128, np.uint32)], check=checks).raise_for_errors()
+        assert len(calls) >= expected if expected else not calls
 
 
 STATEMENTS = (

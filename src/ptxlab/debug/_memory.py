@@ -103,7 +103,7 @@ def barriers_of(cta: CtaState) -> list[dict[str, Any]]:
         found.append(state | {"waiting": _groups(named.waiters)})
     cluster = cta.group.barrier
     if len(cta.cluster) > 1 or cluster.phase or cluster.arrived:
-        state = {"kind": "cluster barrier", "phase": cluster.phase, "arrived": cluster.arrived, "expected": cta.group.live_threads}
+        state = {"kind": "cluster barrier", "phase": cluster.phase, "arrived": cluster.arrived, "expected": cluster.expected}
         found.append(state | {"waiting": _groups(cluster.waiters)})
     return found
 
@@ -203,7 +203,7 @@ def digest(execution: Execution) -> str:
 
 
 def _add_cta(found: Any, add: Any, cta: CtaState) -> None:
-    add(cta.ctaid, cta.live_threads, cta.tensor.allocations_of(cta), cta.group.barrier.phase, cta.group.barrier.state())
+    add(cta.ctaid, cta.live_threads, cta.tensor.allocations_of(cta), cta.group.barrier.phase, cta.group.barrier.state(cta.group))
     found.update(cta.shared.data)
     for start, columns in cta.tensor.allocations_of(cta):
         found.update(cta.tensor.words[start : start + columns].data)

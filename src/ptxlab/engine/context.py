@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["BY_PARITY", "MAP_ADDRESS", "WORDS", "Context", "Status", "Word"]
+__all__ = ["BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -205,7 +205,8 @@ class Word(IntEnum):
     WARPGROUP = 81
     """in: address of the words of the warp's warpgroup (`ptxlab.engine.warpgroups`); 0 if it has executed no wgmma"""
     AWAITS = 82
-    """in/out: the mbarrier object for whose phase the lanes wait: its offset, and `BY_PARITY`; 0 if they wait for none
+    """in/out: the mbarrier object for whose phase the lanes wait: its offset, and `BY_PARITY`; 0 if they wait for none. `BY_CLUSTER` if
+    compiled code has blocked them at the barrier of their cluster, until they have waited there once more.
 
     While a warp runs, it says only why the warp has come to `Status.SERVICE`.
     """
@@ -214,20 +215,26 @@ class Word(IntEnum):
     AWAITED_RESULT = 84
     """in/out: address of the lane mask that is the result of the wait; 0 if there is none"""
     NEXT_WAITER = 85
-    """in/out: address of the context of the next warp that compiled code has blocked for a phase of the same object; 0 if it is the last"""
+    """in/out: address of the context of the next warp that compiled code has blocked for a phase of the same mbarrier object, or at the
+    barrier of the same cluster; 0 if it is the last"""
     TURNS = 86
     """in: address of what the scheduler shares with compiled code (`ptxlab.engine.turns.TurnWord`); 0 if it shares nothing"""
 
     SLICE_REST = 87
     """in: warp-instructions that the slice has beside those in GRANTED, which are fewer where the lanes were not all converged"""
 
+    CLUSTER_LANES = 88
+    """in/out: the lanes that have arrived at the barrier of the cluster in an even phase and not waited; the next word: in an odd one"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 
 
-WORDS = 88
+WORDS = 96
 BY_PARITY = 1 << 32
 """In `Word.AWAITS`: the phase is named by its parity, not by the opaque state of an arrival."""
+BY_CLUSTER = 1 << 34
+"""The whole of `Word.AWAITS`: the lanes wait at the barrier of their cluster."""
 MAP_ADDRESS = -64
 """The bits of the flags of an allocation that are the address of its access map, a multiple of 64."""
 
@@ -250,7 +257,7 @@ class Status(IntEnum):
     CONVERGE = 6
     """op INFO exchanges data with lanes that are not among the converged ones; PC still stands at it"""
     BLOCKED = 7
-    """the warp waits at a barrier of its CTA or for an mbarrier object, and compiled code has ended its turn (`ptxlab.engine.turns`)"""
+    """the warp waits at a barrier or for an mbarrier object, and compiled code has ended its turn (`ptxlab.engine.turn_loop`)"""
 
 
 class Context:

@@ -1,8 +1,10 @@
-"""Compiled code completes barriers of a CTA, and lets the next warp run where one waits at such a barrier or for a phase of an mbarrier.
+"""What compiled code shares with the machine to complete barriers and to let the next warp run where one waits.
 
-The machine shares with it the warps that can run (`TurnWord`), and the state of the barriers (`BarrierCell`). A phase of a barrier is
-counted either by compiled code or by the machine: at the first arrival that the machine must handle it takes over the warps that compiled
-code has blocked (`ptxlab.machine.schedule.turns`). The same holds for those who wait for an mbarrier object (`Cell.WAITERS`).
+Warps wait at barriers of their CTA, at the barrier of their cluster, or for a phase of an mbarrier (`ptxlab.engine.turn_loop`). The
+machine shares the warps that can run (`TurnWord`), and the state of the barriers (`BarrierCell`, `ClusterCell`). A phase of a barrier of a
+CTA is counted either by compiled code or by the machine: at the first arrival that the machine must handle it takes over the warps that
+compiled code has blocked (`ptxlab.machine.schedule.turns`). Arrivals at the barrier of a cluster are counted by both, and those who wait
+there are taken over when one must wait whom the machine handles; so are those who wait for an mbarrier object (`Cell.WAITERS`).
 """
 
 from __future__ import annotations
@@ -12,27 +14,32 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import BY_PARITY, Status, Word
-from ptxlab.engine.direct_services import MBARRIER_TOKEN
-from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
+from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
-from ptxlab.engine.support.event_rows import note_row
-from ptxlab.isa.effects import CtaBarrier, MbarrierWait
+from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, MbarrierWait
 from ptxlab.isa.operands import Const, Op, Unused
-from ptxlab.native.builder import Function, Module, Value
+from ptxlab.native.builder import Function, Value
 
 __all__ = [
     "BARRIERS",
+    "CLUSTER_ARRIVES",
+    "CLUSTER_WAITS",
     "MACHINE_ONLY",
     "MOST_WARPS",
     "NO_LIMIT",
     "POLL_TURNS",
+    "RELAXED",
     "SLICE",
+    "STATED_SHIFT",
+    "WHOLE_SHIFT",
     "BarrierCell",
+    "ClusterCell",
     "TurnWord",
     "arrivals",
-    "emit_turns",
+    "count_service",
+    "end_turn",
     "has_waits",
+    "meets_clusters",
     "resume",
 ]
 
@@ -48,8 +55,12 @@ NO_LIMIT = (1 << 62) - 1
 """The limit of converged lanes when no other lanes of the warp stand at a later instruction."""
 MACHINE_ONLY = 1
 """In an entry of `TurnWord.RING`: only the machine can continue the warp."""
+STATED_SHIFT, WHOLE_SHIFT = 8, 32
+"""In an entry of `arrivals`, of a barrier of a CTA: the number of threads that the instruction names, and whether whole warps arrive."""
+CLUSTER_ARRIVES, CLUSTER_WAITS, RELAXED = 1 << 34, 1 << 35, 1 << 36
+"""In such an entry: the warp arrives at the barrier of its cluster, or waits there; and it arrives without a release."""
 _MOST_THREADS = 1024
-_STATED_SHIFT, _WHOLE_SHIFT, _WAITS_SHIFT = 8, 32, 33
+_WAITS = 1 << 33
 
 
 class TurnWord(IntEnum):
@@ -78,10 +89,41 @@ class TurnWord(IntEnum):
     ENDED = 11
     """in/out: how many turns compiled code has ended; it never decreases"""
     ARRIVED = 12
-    """in/out: how many arrivals have been part of phases that compiled code has completed; it never decreases"""
+    """in/out: how many arrivals have been part of phases of barriers of CTAs that compiled code has completed, and how many at barriers of
+    clusters it has counted; it never decreases"""
     ARRIVES = 13
     """in: 1 if the warp has stopped at an arrival because of rows, which have been processed since: it begins with the arrival"""
     END = 16
+
+
+class ClusterCell(IntEnum):
+    """The int64 of the barrier of a cluster (`BarrierCell.CLUSTER`)."""
+
+    TURNS = 0
+    """the turns that warps of the cluster have had"""
+    ARRIVED = 1
+    """the threads that have arrived in the current phase"""
+    PHASE = 2
+    """how many phases are complete"""
+    AWAITED = 3
+    """1 if lanes wait that the machine has blocked, and which it must continue when the phase completes"""
+    WAITERS = 4
+    LAST_WAITER = 5
+    """the contexts of the first and of the last warp that compiled code has blocked, in the order in which it has (`Word.NEXT_WAITER`);
+    0 if there is none. Lanes that the machine has blocked have come before these."""
+    LIVE = 6
+    """the threads of the cluster that have not exited"""
+    COMPLETES = 7
+    """1 if compiled code counts arrivals, and completes phases"""
+    ARRIVES = 8
+    """address of ``i32 arrives(context, about, relaxed)``, which is called before an arrival is counted, or no function; its result is 0,
+    and it has done nothing, if the machine must handle the arrival"""
+    COMPLETED = 9
+    """address of ``void completed(about)``, which is called when a phase is complete, or no function"""
+    PASSES = 10
+    """address of ``void passes(context, about)``, which is called when a warp does not wait any more, or no function"""
+    ABOUT = 11
+    END = 12
 
 
 class BarrierCell(IntEnum):
@@ -97,32 +139,30 @@ class BarrierCell(IntEnum):
     """the sum of these"""
     GENERATION = ALL_BLOCKED + 1
     """for each barrier how many phases are complete"""
-    CLUSTER_TURNS = GENERATION + BARRIERS
-    """of the CTA with rank 0: the turns that warps of its cluster have had"""
-    RESET = CLUSTER_TURNS + 1
+    OF_CLUSTER = GENERATION + BARRIERS
+    """of the CTA with rank 0: the cells of its cluster (`ClusterCell`)"""
+    RESET = OF_CLUSTER + ClusterCell.END
     """the cells up to here are 0 when a CTA starts"""
     STATED = RESET
     """for each barrier the number of threads that the first arrival names, 0 for all threads of the CTA"""
     LIVE = STATED + BARRIERS
     """the threads of the CTA that have not exited"""
-    TURNS = LIVE + 1
-    """address of `CLUSTER_TURNS`"""
-    COMPLETES = TURNS + 1
+    CLUSTER = LIVE + 1
+    """address of the cells of the cluster"""
+    COMPLETES = CLUSTER + 1
     """1 if compiled code completes barriers"""
-    WHOLE = COMPLETES + 1
-    """so many threads must take part in a phase that compiled code completes; 0: any number"""
-    MAY_BLOCK = WHOLE + 1
+    MAY_BLOCK = COMPLETES + 1
     """address of ``i32 may_block(context)``: 0 if the machine must handle the arrival of a warp; or no function"""
     COMPLETED = MAY_BLOCK + 1
-    """address of ``void completed(about)``, which is called when a phase is complete, or no function"""
-    ABOUT = COMPLETED + 1
-    WAITING = ABOUT + 1
+    """address of ``void completed(waiting, blocked, last)``, which is called when a phase is complete, or no function: the contexts of the
+    blocked warps, and that of the one that has arrived last"""
+    WAITING = COMPLETED + 1
     """for each barrier the contexts of the blocked warps, `MOST_WARPS` each, in the order of their arrivals"""
     END = WAITING + BARRIERS * MOST_WARPS
 
 
 def arrivals(program: Program) -> NDArray[np.int64]:
-    """For each op 0, or how its warp waits at a barrier of its CTA and does nothing else."""
+    """For each op 0, or how its warp waits at a barrier of its CTA, or arrives or waits at that of its cluster, and does nothing else."""
     found = np.zeros(max(len(program.ops), 1), np.int64)
     for op in program.ops:
         found[op.index] = _arrival(op)
@@ -131,16 +171,20 @@ def arrivals(program: Program) -> NDArray[np.int64]:
 
 def _arrival(op: Op) -> int:
     effects = op.effects
+    if isinstance(effects, ClusterArrive):
+        return CLUSTER_ARRIVES | RELAXED * effects.order.relaxed
+    if isinstance(effects, ClusterWait):
+        return CLUSTER_WAITS
     if not isinstance(effects, CtaBarrier) or not effects.waits or effects.reduces:
         return 0
     number, count = op.operands[:2]
     if not isinstance(number, Const) or not 0 <= number.value < BARRIERS:
         return 0
     if isinstance(count, Unused):
-        return 1 << _WAITS_SHIFT | number.value
+        return _WAITS | number.value
     if not isinstance(count, Const) or count.value % 32 or not 0 < count.value <= _MOST_THREADS:
         return 0
-    return 1 << _WAITS_SHIFT | op.aligned << _WHOLE_SHIFT | count.value << _STATED_SHIFT | number.value
+    return _WAITS | op.aligned << WHOLE_SHIFT | count.value << STATED_SHIFT | number.value
 
 
 def has_waits(program: Program) -> bool:
@@ -148,107 +192,15 @@ def has_waits(program: Program) -> bool:
     return any(isinstance(op.effects, MbarrierWait) and op.effects.blocks for op in program.ops)
 
 
-def emit_turns(module: Module) -> None:
-    """``i32 turns(context, table, words)``: run a warp; and others, as long as each only waits at barriers of its CTA or for mbarriers.
-
-    The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
-    After `Status.BLOCKED` its turn has ended.
-    """
-    c, (context, table, words) = module.define("i32 turns(ptr context, ptr table, ptr words)")
-    current = context.variable()
-    head = c.label()
-    c.jump(head)
-    c.begin(head)
-    warp = current.get()
-    words.store(warp, TurnWord.CURRENT)
-    with c.when(words.word(TurnWord.ARRIVES).eq(0) & warp.word(Word.AWAITS).eq(0)):
-        ended = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
-        with c.when(ended.ne(Status.SERVICE)):
-            c.ret(ended)
-    words.set_word(TurnWord.ARRIVES, 0)
-    op, cells = warp.word(Word.INFO), warp.pointer(Word.BARRIERS)
-    with c.when(warp.word(Word.AWAITS).ne(0)):
-        with c.when(_wait(c, warp, words, op)):
-            current.set(_next_turn(c, words, cells))
-        c.jump(head)
-    arrival = words.pointer(TurnWord.ARRIVALS).load("i64", op)
-    with c.when(arrival.eq(0)):
-        c.ret(Status.SERVICE)
-    number, lanes, live = arrival & (BARRIERS - 1), warp.word(Word.ACTIVE), warp.word(Word.LIVE)
-    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | lanes.ne(live) | warp.word(Word.MASK).ne(live)
-    with c.when(left | cells.word(BarrierCell.COMPLETES).eq(0) | cells.load("i64", number + BarrierCell.MACHINE).ne(0)):
-        c.ret(Status.SERVICE)
-    stated, before, whole = (arrival >> _STATED_SHIFT) & 0xFFFF, cells.load("i64", number), cells.word(BarrierCell.WHOLE)
-    needed = stated.ne(0).select(stated, cells.word(BarrierCell.LIVE))
-    arrived = before + ((arrival >> _WHOLE_SHIFT) & 1).ne(0).select(c.const("i64", 32), lanes.intrinsic("ctpop"))
-    others = before.ne(0) & cells.load("i64", number + BarrierCell.STATED).ne(stated)
-    with c.when(others | arrived.ugt(needed) | (whole.ne(0) & whole.ne(needed))):
-        c.ret(Status.SERVICE)
-    may_block = cells.pointer(BarrierCell.MAY_BLOCK)
-    with c.when(may_block.ne(0)), c.when(c.call(may_block, "i32", warp).eq(0)):
-        c.ret(Status.SERVICE)
-    _count(words, op)
-    with c.when(arrived.eq(needed)):
-        _complete(c, words, cells, number)
-        c.jump(head)
-    cells.store(arrived, number)
-    cells.store(stated, number + BarrierCell.STATED)
-    _block(c, warp, words, cells, number)
-    current.set(_next_turn(c, words, cells))
-    c.jump(head)
+def meets_clusters(program: Program) -> bool:
+    """Whether warps arrive at barriers of clusters."""
+    return any(isinstance(op.effects, ClusterArrive) for op in program.ops)
 
 
-def _count(words: Value, op: Value) -> None:
+def count_service(words: Value, op: Value) -> None:
     """Count an execution of a service."""
     counts = words.pointer(TurnWord.COUNTS)
     counts.store(counts.load("i64", op) + 1, op)
-
-
-def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
-    """Lanes wait for a phase of an mbarrier object (`Word.AWAITS`); a warp that has been blocked waits once more. Whether it is blocked.
-
-    The function returns where the machine must handle the wait.
-    """
-    awaits = warp.word(Word.AWAITS)
-    warp.set_word(Word.AWAITS, 0)
-    shared, offset = warp.pointer(Word.SHARED), awaits & (BY_PARITY - 1)
-    place = row_address(shared, warp.word(Word.SHARED_SIZE), offset)
-    after, active = place.load("i32", Cell.PHASES).to("i64"), warp.word(Word.ACTIVE)
-    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
-    with c.when(left | after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
-        c.ret(Status.SERVICE)
-    _count(words, op)
-    is_over = is_complete(after, warp.word(Word.AWAITED_PHASE), (awaits & BY_PARITY).ne(0))
-    with c.when(is_over) as otherwise:
-        result = warp.pointer(Word.AWAITED_RESULT)
-        with c.when(result.ne(0)):
-            result.store(result.load("i32") | active.to("i32"))
-        with c.when(warp.word(Word.EVENTS).ne(0)):
-            note_row(warp, op, active, offset)
-        otherwise()
-        link = place.at(4 * Cell.WAITERS).variable()
-        with c.loop_while(lambda: link.get().word(0).ne(0)):
-            link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
-        link.get().store(warp)
-        warp.set_words({Word.NEXT_WAITER: 0, Word.AWAITS: awaits})
-        _end_turn(c, warp, words)
-    return ~is_over
-
-
-def _complete(c: Function, words: Value, cells: Value, number: Value) -> None:
-    """A phase is complete: the blocked warps can run."""
-    completed = cells.pointer(BarrierCell.COMPLETED)
-    with c.when(completed.ne(0)):
-        c.call(completed, "void", cells.pointer(BarrierCell.ABOUT))
-    blocked = cells.load("i64", number + BarrierCell.BLOCKED)
-    waiting = cells.at((number * MOST_WARPS + BarrierCell.WAITING) * 8)
-    with c.loop(blocked) as i:
-        resume(words, waiting.load("ptr", i))
-    words.set_word(TurnWord.ARRIVED, words.word(TurnWord.ARRIVED) + blocked + 1)
-    cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) - blocked)
-    cells.store(cells.load("i64", number + BarrierCell.GENERATION) + 1, number + BarrierCell.GENERATION)
-    for cell in (BarrierCell.ARRIVED, BarrierCell.BLOCKED):
-        cells.store(c.const("i64", 0), number + cell)
 
 
 def resume(words: Value, warp: Value) -> None:
@@ -259,16 +211,7 @@ def resume(words: Value, warp: Value) -> None:
     words.set_word(TurnWord.TAIL, tail + 1)
 
 
-def _block(c: Function, warp: Value, words: Value, cells: Value, number: Value) -> None:
-    """A warp waits for the others."""
-    blocked = cells.load("i64", number + BarrierCell.BLOCKED)
-    cells.store(warp, number * MOST_WARPS + blocked + BarrierCell.WAITING)
-    cells.store(blocked + 1, number + BarrierCell.BLOCKED)
-    cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) + 1)
-    _end_turn(c, warp, words)
-
-
-def _end_turn(c: Function, warp: Value, words: Value) -> None:
+def end_turn(c: Function, warp: Value, words: Value) -> None:
     """The turn of a warp ends. It begins a new slice next time if the launch has made progress since it did so last."""
     counts = warp.pointer(Word.BLOCKED_COUNTS)
     with c.when(counts.ne(0)):
@@ -286,25 +229,3 @@ def _end_turn(c: Function, warp: Value, words: Value) -> None:
     )
     used = words.word(TurnWord.USED) + (warp.word(Word.GRANTED) - fuel)
     words.set_words({TurnWord.USED: used, TurnWord.ENDED: words.word(TurnWord.ENDED) + 1})
-
-
-def _next_turn(c: Function, words: Value, cells: Value) -> Value:
-    """The context of the warp whose turn begins; the function returns if there is none, or if the scheduler has something else to do."""
-    first, used = words.word(TurnWord.HEAD), words.word(TurnWord.USED)
-    turns = cells.pointer(BarrierCell.TURNS)
-    ended = turns.load("i64") + 1
-    other = first.eq(words.word(TurnWord.TAIL)) | used.ugt(words.word(TurnWord.ALLOWED)) | (ended & (POLL_TURNS - 1)).eq(0)
-    with c.when(other):
-        c.ret(Status.BLOCKED)
-    entry = words.pointer(TurnWord.RING).load("i64", first & words.word(TurnWord.RING_MASK))
-    with c.when((entry & MACHINE_ONLY).ne(0)):
-        c.ret(Status.BLOCKED)
-    following = entry.convert("inttoptr", "ptr")
-    turns.store(ended)
-    words.set_word(TurnWord.HEAD, first + 1)
-    left = following.word(Word.FUEL_LEFT)
-    granted = left.ne(0).select(left, c.const("i64", SLICE))
-    clock = words.word(TurnWord.CLOCK) + used
-    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: 0})
-    following.set_words({Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
-    return following

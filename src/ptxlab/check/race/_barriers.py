@@ -12,12 +12,15 @@ from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
-from ptxlab.check.race.clocks.barrier_clock import BarrierClock
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, join, joined
+from ptxlab.check.race.clocks.barrier_clock import BarrierClock, parking
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
-from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
+from ptxlab.check.race.clocks.releases import relaxed_orders, relaxed_release, relaxed_wait
+from ptxlab.check.race.clocks.rows import Rows, join, joined
+from ptxlab.check.race.clocks.slots import Slot
+from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
-from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     ClusterArrive,
@@ -30,7 +33,6 @@ from ptxlab.isa.effects import (
     MbarrierInval,
     MbarrierTransactions,
     MbarrierWait,
-    Order,
 )
 from ptxlab.isa.operands import Op
 
@@ -48,8 +50,6 @@ _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
 _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
 """What the events of barriers handle."""
-_ORDERED = (MbarrierArrive, MbarrierWait, MbarrierTransactions, ClusterArrive)
-"""The arrivals and waits that state an order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,17 +91,6 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     parked.clear()
 
 
-def relaxed_orders(program: Program) -> dict[int, Order]:
-    """By instruction the orders of relaxed arrivals and waits."""
-    return {op.index: op.effects.order for op in program.ops if isinstance(op.effects, _ORDERED) and op.effects.order.relaxed}
-
-
-def parking(program: Program) -> frozenset[int]:
-    """The instructions at which warps that arrive at a barrier of their CTA are blocked until it completes, and do nothing else."""
-    barriers = ((op.index, op.effects) for op in program.ops if isinstance(op.effects, CtaBarrier))
-    return frozenset(index for index, effects in barriers if effects.waits and not effects.reduces)
-
-
 class Barriers:
     """The clocks of barriers; one for each launch."""
 
@@ -131,6 +120,7 @@ class Barriers:
             slot = clocks.own(agent, MbarrierInit)
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
+            agent.words[AgentWord.INIT_FENCED] = 0
             ops, copies = self._launch.program.ops, []
             for index in self._recorder.issuers.get((barrier.rank, barrier.offset), ()):
                 issuer = clocks.agents[index]
@@ -199,12 +189,16 @@ class Barriers:
             transfers, op = agent.transfers, warp.op
             if transfers is not None and (transfers[HELD] or transfers[LOADS]):
                 self._tensor_memory.consume(clocks, agent, op.index)
-            barrier_clock: BarrierClock | MbarrierClock | None = barrier.clock
+            barrier_clock: BarrierClock | ClusterClock | MbarrierClock | None = barrier.clock
             if isinstance(barrier_clock, MbarrierClock):
                 self._arrived_at_object(barrier, warp, clocks, agent)
                 return
             if barrier_clock is None:
-                barrier.clock = barrier_clock = BarrierClock()
+                barrier_clock = clocks.cluster_clock() if isinstance(op.effects, ClusterArrive) else BarrierClock()
+                barrier.clock = barrier_clock
+            if isinstance(barrier_clock, ClusterClock):
+                self._arrived_at_cluster(barrier_clock, op, clocks, agent)
+                return
             if op.index in self._parking:
                 if barrier_clock.arrivals:
                     self._check_phase(barrier, agent, warp)
@@ -214,7 +208,7 @@ class Barriers:
                     return
             elif type(op.effects) is CtaBarrier:
                 self._check_phase(barrier, agent, warp)
-            self._warp_arrived(barrier, warp, clocks, agent)
+            _warp_arrived(barrier, clocks, agent)
 
     def arrived_together(self, barrier: Any, warps: Iterable[Warp]) -> None:
         """Warps that are blocked at a barrier of their CTA have arrived. Their clocks have not changed since, and nobody has read them."""
@@ -227,7 +221,7 @@ class Barriers:
             if transfers is not None and (transfers[HELD] or transfers[LOADS]):
                 self._tensor_memory.consume(clocks, agent, warp.op.index)
             if agent.foreign:
-                self._warp_arrived(barrier, warp, clocks, agent)
+                _warp_arrived(barrier, clocks, agent)
             else:
                 agent.barrier = None
                 barrier_clock.parked.append(agent)
@@ -249,17 +243,15 @@ class Barriers:
                         if gathered.item(row, column) < clock:
                             gathered[row, column] = clock
 
-    def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
-        """A warp arrives at a barrier of its CTA or of the cluster."""
-        barrier_clock: BarrierClock = barrier.clock
-        order = self._relaxed.get(warp.op.index)
+    def _arrived_at_cluster(self, barrier_clock: ClusterClock, op: Op, clocks: Clocks, agent: Agent) -> None:
+        """A warp arrives at the barrier of the cluster. Compiled code does the same (`ptxlab.check.race.shadow.meetings_ir`)."""
+        order = self._relaxed.get(op.index)
         if order is None:
             barrier_clock.take(clocks.released_rows(agent))
         else:
             barrier_clock.take(relaxed_release(clocks, agent, order))
-            barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
+            barrier_clock.take_relaxed(agent.rows[Row.EXECUTION])
         _release_foreign(barrier_clock, agent)
-        agent.barrier = barrier
         clocks.tick(agent)
 
     def _arrived_at_object(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
@@ -314,7 +306,7 @@ class Barriers:
 
     def completed(self, barrier: Any) -> None:
         """A phase is complete: check the waits for the phase before, and let the next one gather anew."""
-        barrier_clock: BarrierClock | MbarrierClock | None = barrier.clock
+        barrier_clock: BarrierClock | ClusterClock | MbarrierClock | None = barrier.clock
         if barrier_clock is None:
             return
         if isinstance(barrier_clock, MbarrierClock):
@@ -326,7 +318,7 @@ class Barriers:
             else:
                 barrier_clock.complete()
             return
-        if barrier_clock.parked:
+        if isinstance(barrier_clock, BarrierClock) and barrier_clock.parked:
             _join_parked(barrier_clock)
         barrier_clock.complete()
 
@@ -341,8 +333,8 @@ class Barriers:
         if agent is not None:
             barrier_clock.discard(agent)  # expect_tx releases nothing, but follows the warp's own wait
         for wait in barrier_clock.take_late():
-            relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
-            if not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
+            meeting = wait.agent.cta.state["race"].meeting
+            if meeting is None or not meeting.has_seen(wait.slot, wait.clock):
                 self._findings.overrun(barrier, wait, op)
         barrier_clock.complete()
 
@@ -368,10 +360,10 @@ class Barriers:
 
     def _acquire_cluster_barrier(self, warp: Any, op: Op) -> None:
         clocks, agent = warp.state["race"]
-        barrier_clock: BarrierClock = warp.cta.group.barrier.clock
-        _acquire(clocks, agent, barrier_clock)
-        if barrier_clock.relaxed is not None:
-            clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
+        barrier_clock: ClusterClock = warp.cta.group.barrier.clock
+        clocks.acquire(agent, barrier_clock.done)
+        _acquire_foreign(clocks, agent, barrier_clock)
+        barrier_clock.see_relaxed(agent.cta.rank)
 
 
 def _acquire_barrier(warp: Any, op: Op) -> None:
@@ -390,13 +382,22 @@ def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -
     _acquire_foreign(clocks, agent, barrier_clock)
 
 
-def _release_foreign(barrier_clock: BarrierClock | MbarrierClock, agent: Agent) -> None:
+def _warp_arrived(barrier: Any, clocks: Clocks, agent: Agent) -> None:
+    """A warp arrives at a barrier of its CTA."""
+    barrier_clock: BarrierClock = barrier.clock
+    barrier_clock.take(clocks.released_rows(agent))
+    _release_foreign(barrier_clock, agent)
+    agent.barrier = barrier
+    clocks.tick(agent)
+
+
+def _release_foreign(barrier_clock: BarrierClock | ClusterClock | MbarrierClock, agent: Agent) -> None:
     """Release what a warp has acquired of other clusters."""
     for serial, rows in agent.foreign.items():
         barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), rows)
 
 
-def _acquire_foreign(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | MbarrierClock) -> None:
+def _acquire_foreign(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | ClusterClock | MbarrierClock) -> None:
     """Acquire what arrivals have released of other clusters."""
     for serial, rows in barrier_clock.foreign.items():
         clocks.acquire_from(agent, serial, rows)

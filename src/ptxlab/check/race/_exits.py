@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row, kind_of
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, joined
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Object
@@ -58,7 +58,8 @@ class Exits:
                 self._findings.in_flight_at_exit(agent, op, reads=False, grouped=bool(slot.groups) and slot.groups[-1] >= slot.newest)
         if len(clocks.agents) > len(own):
             seen = np.maximum.reduce([agent.rows[Row.TENSOR] for agent in own])
-            self._remote(clocks, cta, shared, joined(clocks.relaxed.get(cta.rank), ordered), seen)
+            meeting = clocks.meeting
+            self._remote(clocks, cta, shared, ordered if meeting is None else meeting.seen(cta.rank, ordered), seen)
 
     def _bulk(self, clocks: Clocks, cta: Any, ordered: NDArray[np.uint32]) -> None:
         for agent in clocks.agents:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot, joined
-from ptxlab.check.race.clocks.slots import CopySlot
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.rows import Rows, joined
+from ptxlab.check.race.clocks.slots import CopySlot, Slot
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op

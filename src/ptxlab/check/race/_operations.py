@@ -18,9 +18,9 @@ from ptxlab.check.race._barriers import PendingCompletion
 from ptxlab.check.race._groups import WgmmaGroups
 from ptxlab.check.race._recorder import AccessRecorder
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.releases import Releases
-from ptxlab.check.race.clocks.slots import BulkSlot
+from ptxlab.check.race.clocks.slots import BulkSlot, Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import TENSOR_SPACE, Kind, Row, rule_table
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
+from ptxlab.check.race.clocks.rows import Rows
+from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.program.value_flow import constant_sources, dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.copies_ir import words_of_copy
@@ -26,6 +28,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     COPY_WAIT,
     HANDLED,
     HOW_SHIFT,
+    INIT_FENCE,
     LANES_ARRIVE,
     MBARRIER_ARRIVAL,
     MBARRIER_WAIT,
@@ -48,6 +51,7 @@ from ptxlab.isa.effects import (
     CompletionArrival,
     Fence,
     MbarrierArrive,
+    MbarrierInitFence,
     MbarrierWait,
     ProxyFence,
     Scope,
@@ -254,5 +258,5 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
         return HANDLED | TRANSFER | (Kind.ST << 1 | 1 if native.write else Kind.LD << 1), 0
     if isinstance(native, Nothing) and op.effects is not None:
         waits = TENSOR_WAITS[op.effects.write] if isinstance(op.effects, TensorWait) and op.aligned else 0
-        return HANDLED | waits, 0
+        return HANDLED | waits | INIT_FENCE * isinstance(op.effects, MbarrierInitFence), 0
     return 0, 0

@@ -19,10 +19,10 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
-from ptxlab.check.race.clocks.joins import barrier_functions
 from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.program.number_types import report_other_types
 from ptxlab.check.race.shadow.lanes import Lanes
+from ptxlab.check.race.shadow.meetings_ir import barrier_functions, cluster_functions
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
 from ptxlab.diagnostics import Diagnostic
@@ -52,10 +52,10 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.event_buffer import EventBuffer
-from ptxlab.machine.observe.observer import BarrierFunctions, Observer, Uses
+from ptxlab.machine.observe.observer import BarrierFunctions, ClusterFunctions, Observer, Uses
 
 if TYPE_CHECKING:
-    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp
@@ -168,11 +168,16 @@ class Sanitizer(Observer):
         return self._lanes is None
 
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
-        """Compiled code joins the clocks of all warps of a CTA, if it has processed what they have recorded."""
+        """Compiled code joins the clocks of warps that meet, if it has processed what they have recorded."""
+        return BarrierFunctions(*barrier_functions()) if self._lanes is None and self._shadow.replay else None
+
+    def cluster_functions(self, cluster: Cluster) -> ClusterFunctions | None:
+        """Compiled code joins the clocks of warps that arrive, and of those that pass."""
         if self._lanes is not None or not self._shadow.replay:
             return None
-        clocks: Clocks = cta.state["race"]
-        return BarrierFunctions(*barrier_functions(), clocks.barrier_join(cta.rank))
+        clocks: Clocks = cluster.ctas[0].state["race"]
+        made = cluster.barrier.clock = clocks.cluster_clock()
+        return ClusterFunctions(*cluster_functions(), made.address)
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 

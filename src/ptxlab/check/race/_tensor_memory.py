@@ -9,7 +9,8 @@ import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges

@@ -178,17 +178,15 @@ def reduce(warp: WarpContext) -> Wait | None:
 )
 def cluster_arrive(warp: WarpContext) -> None:
     """Arrive at the cluster barrier."""
-    group = warp.cta.group
-    barrier = group.barrier
-    arrived = barrier.lanes_of(warp)
-    if warp.mask & (arrived[0] | arrived[1]):
+    barrier = warp.cta.group.barrier
+    even, odd = barrier.lanes_of(warp)
+    if warp.mask & (even | odd):
         raise Misuse(
             "B511",
             "barrier.cluster.arrive, but these threads have not yet waited for their last arrival",
             fix="execute barrier.cluster.wait in between",
         )
-    arrived[barrier.phase & 1] |= warp.mask
-    barrier.arrive(warp.mask.bit_count(), group.live_threads)
+    barrier.arrive(warp)
 
 
 @service(
@@ -196,17 +194,22 @@ def cluster_arrive(warp: WarpContext) -> None:
 )
 def cluster_wait(warp: WarpContext) -> Wait | None:
     """Wait until all threads of the cluster have arrived."""
-    group = warp.cta.group
-    barrier = group.barrier
+    barrier = warp.cta.group.barrier
     arrived = barrier.lanes_of(warp)
     if warp.mask & ~(arrived[0] | arrived[1]):
         raise Misuse("B512", "barrier.cluster.wait, but these threads have not arrived", fix="execute barrier.cluster.arrive before")
-    phase = barrier.phase
-    if warp.mask & arrived[phase & 1]:
-
-        def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
-            return "waits at the cluster barrier", (("arrived", f"{barrier.arrived} of {group.live_threads} threads"),)
-
-        return Wait(lambda: barrier.phase != phase, describe, retry=True, on=barrier)
-    arrived[phase & 1 ^ 1] &= ~warp.mask
+    if warp.mask & arrived[barrier.phase & 1]:
+        barrier.awaited()
+        return cluster_wait_of(barrier)
+    barrier.leave(warp)
     return None
+
+
+def cluster_wait_of(barrier: Any) -> Wait:
+    """Wait for the current phase of the barrier of a cluster; then the instruction runs again."""
+    phase = barrier.phase
+
+    def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
+        return "waits at the cluster barrier", (("arrived", f"{barrier.arrived} of {barrier.expected} threads"),)
+
+    return Wait(lambda: barrier.phase != phase, describe, retry=True, on=barrier)

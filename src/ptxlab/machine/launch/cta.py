@@ -42,18 +42,15 @@ class Cluster:
     """The CTAs of one cluster, which start together and may reach each other's shared memory.
 
     ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited. ``queue`` is what the scheduler
-    chooses from, ``polling`` are waits that have no list of waiters, and ``turns``, one int64, counts how often a warp of the cluster has
-    run.
+    chooses from, and ``polling`` are waits that have no list of waiters.
     """
 
     index: int
     barrier: ClusterBarrier
     table: NDArray[np.uint64]
-    live_threads: int
     queue: Queue
     ctas: tuple[CtaState, ...] = ()
     polling: list[ConvergedLanes] = field(default_factory=list)
-    turns: memoryview = field(init=False)
 
 
 class _NamedBarriers(dict[int, NamedBarrier]):

@@ -84,12 +84,13 @@ class CtaMemory:
     repeated : the number of the CTA's state, and the bases of executions (`Word.REPEATED_IN`)
     cells : the context's words that are the same in all warps of the CTA, as signed numbers
     barriers : int64, the barriers of the CTA (`BarrierCell`)
+    cluster : those that are the cells of a cluster of which it is the first CTA (`ptxlab.engine.turns.ClusterCell`)
     shared_address, repeated_address, barriers_address : host addresses
     """
 
     __slots__ = (
-        "_barriers", "_bytes", "_fresh", "_objects", "_repeated", "_rows", "_words", "barriers", "barriers_address", "cells", "repeated",
-        "repeated_address", "shared", "shared_address", "tokens",
+        "_barriers", "_bytes", "_fresh", "_objects", "_repeated", "_rows", "_words", "barriers", "barriers_address", "cells", "cluster",
+        "repeated", "repeated_address", "shared", "shared_address", "tokens",
     )  # fmt: skip
 
     def __init__(self, size: int) -> None:
@@ -103,6 +104,7 @@ class CtaMemory:
         self.cells = _cells(self._words)
         self._barriers: NDArray[np.int64] = np.zeros(BarrierCell.END, np.int64)
         self.barriers = self._barriers.data
+        self.cluster = self.barriers[BarrierCell.OF_CLUSTER : BarrierCell.RESET]
         self._repeated: NDArray[np.int64] = np.zeros(2, np.int64)
         self.repeated = self._repeated.data
         self.shared_address, self.barriers_address = address_of(self.shared), address_of(self._barriers)

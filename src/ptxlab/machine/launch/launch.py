@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import BarrierCell
+from ptxlab.engine.turns import BarrierCell, ClusterCell
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration
@@ -267,7 +267,12 @@ class Launch(Prepared):
         size = self.options.cluster
         table = np.zeros((self.cluster_size, 2), np.uint64)
         queue = self.scheduler.queues.of_cluster(index)
-        group = Cluster(index, ClusterBarrier(self), table, self.threads * self.cluster_size, queue)
+        memories = [self._memories.pop() if self._memories else self.facts.memory(self.shared_bytes) for _ in range(self.cluster_size)]
+        for memory in memories:
+            memory.begin(self.host_memory.cells)
+        barrier = ClusterBarrier(self, memories[0].cluster)
+        barrier.cells[ClusterCell.LIVE] = self.threads * self.cluster_size
+        group = Cluster(index, barrier, table, queue)
         queue.clusters.append(group)
         at = self._cluster_at(index)
         grid = self.options.grid
@@ -282,9 +287,7 @@ class Launch(Prepared):
             sm.shared_used += self.shared_bytes
             if sm.tensor is None:
                 sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
-            memory = self._memories.pop() if self._memories else self.facts.memory(self.shared_bytes)
-            memory.begin(self.host_memory.cells)
-            cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memory, sm.tensor)
+            cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memories[rank], sm.tensor)
             self._contents.fill(cta.shared)
             table[rank, 0], table[rank, 1] = cta.shared_address, len(cta.shared)
             fill_cta_words(self, cta)
@@ -320,12 +323,11 @@ class Launch(Prepared):
         gone = lanes.bit_count()
         cta.live_threads -= gone
         cta.memory.barriers[_LIVE_THREADS] = cta.live_threads
-        cta.group.live_threads -= gone
         warp.words[_LIVE] = warp.live
         for _, barrier in sorted(cta.named.items()) if cta.named else ():
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()
-        cta.group.barrier.check(cta.group.live_threads)
+        cta.group.barrier.exited(warp, lanes)
 
     def warp_ended(self, warp: Warp) -> None:
         """Record that all threads of a warp have exited; the last warp of a CTA ends it, and the last CTA of a cluster frees the SMs."""

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import MatrixOperand, Product
-    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = [
     "NO_BARRIER_FUNCTIONS",
+    "NO_CLUSTER_FUNCTIONS",
     "BarrierFunctions",
+    "ClusterFunctions",
     "EarlierAccess",
     "ObservedRepetition",
     "Observer",
@@ -54,10 +56,21 @@ class BarrierFunctions(NamedTuple):
 
     may_block: int = 0
     completed: int = 0
-    about: int = 0
 
 
 NO_BARRIER_FUNCTIONS = BarrierFunctions()
+
+
+class ClusterFunctions(NamedTuple):
+    """The same of the barrier of a cluster (`ptxlab.engine.turns.ClusterCell`)."""
+
+    arrives: int = 0
+    completed: int = 0
+    passes: int = 0
+    about: int = 0
+
+
+NO_CLUSTER_FUNCTIONS = ClusterFunctions()
 
 
 class ObservedRepetition(NamedTuple):
@@ -174,8 +187,16 @@ class Observer:
         They are called only in phases of which compiled code knows all arrivals, and those only of whole warps that are blocked. None: the
         observer must have the events. The default suits observers that have none of these events.
         """
+        return None if self._needs_barriers() else NO_BARRIER_FUNCTIONS
+
+    def cluster_functions(self, cluster: Cluster) -> ClusterFunctions | None:
+        """The same for the barrier of a cluster, and arrivals and waits of whole warps there."""
+        return None if self._needs_barriers() else NO_CLUSTER_FUNCTIONS
+
+    def _needs_barriers(self) -> bool:
+        """Whether the observer has events of barriers."""
         concerned = any(overridden_hook(self, name) is not None for name in ("arrived", "completed", "serviced"))
-        return None if concerned or type(self).retire_hook is Observer.retire_hook else NO_BARRIER_FUNCTIONS
+        return concerned or type(self).retire_hook is Observer.retire_hook
 
     def arrived_together(self, barrier: Any, warps: Iterable[Warp]) -> None:
         """Warps have arrived at a barrier of their CTA one after the other, and are blocked; called before `arrived` and `completed`."""
@@ -219,6 +240,7 @@ _ANSWERS = frozenset(
         "allows_compiled_waits",
         "allows_shared_turns",
         "barrier_functions",
+        "cluster_functions",
         "finished",
         "allows_direct_completion",
         "open_findings",
@@ -260,6 +282,11 @@ class _Together(Observer):
         found = [observer.barrier_functions(cta) for observer in self._observers]
         needed = [functions for functions in found if functions != NO_BARRIER_FUNCTIONS]
         return NO_BARRIER_FUNCTIONS if not needed else needed[0] if len(needed) == 1 else None
+
+    def cluster_functions(self, cluster: Cluster) -> ClusterFunctions | None:
+        found = [observer.cluster_functions(cluster) for observer in self._observers]
+        needed = [functions for functions in found if functions != NO_CLUSTER_FUNCTIONS]
+        return NO_CLUSTER_FUNCTIONS if not needed else needed[0] if len(needed) == 1 else None
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         found = []

@@ -6,11 +6,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
+from ptxlab.engine.context import Word
 from ptxlab.engine.mbarrier_rows import Cell
-from ptxlab.engine.turns import BarrierCell
+from ptxlab.engine.turns import BarrierCell, ClusterCell
 from ptxlab.isa.context import Misuse, Wait
 
 if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
@@ -22,6 +24,10 @@ _PHASES, _PENDING, _EXPECTED, _TRANSACTIONS, _AWAITED = (
     int(c) for c in (Cell.PHASES, Cell.PENDING, Cell.EXPECTED, Cell.TRANSACTIONS, Cell.AWAITED)
 )
 _WAITERS = slice(Cell.WAITERS, Cell.WAITERS + 2)
+_ARRIVED, _PHASE, _CLUSTER_AWAITED, _FIRST_WAITER, _LIVE = (
+    int(c) for c in (ClusterCell.ARRIVED, ClusterCell.PHASE, ClusterCell.AWAITED, ClusterCell.WAITERS, ClusterCell.LIVE)
+)
+_LANES, _AWAITED_PHASE = int(Word.CLUSTER_LANES), int(Word.AWAITED_PHASE)
 
 
 @dataclass(slots=True, eq=False)
@@ -178,9 +184,11 @@ class MbarrierState(_Barrier):
 
     def take_over(self) -> None:
         """Let the scheduler continue those who wait for the object, and not compiled code, which has blocked them."""
+        from ptxlab.isa.sync import phase_wait
+
         first = self._waiters[0]
         self._waiters[0] = 0
-        self.launch.scheduler.take_over_waiters(self, first)
+        self.launch.scheduler.take_over_waiters(first, lambda warp, op: phase_wait(self, warp.words[_AWAITED_PHASE], op))
 
     def completed(self, parity: int) -> bool:
         """Return whether the phase of this parity (its lowest bit) has completed."""
@@ -297,31 +305,82 @@ def _threads(count: int | None) -> str:
 
 @dataclass(slots=True, eq=False)
 class ClusterBarrier(_Barrier):
-    """The barrier of all threads of a cluster (``barrier.cluster``)."""
+    """The barrier of all threads of a cluster (``barrier.cluster``).
 
-    arrived: int = 0
-    phase: int = 0
-    not_waited: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    """By CTA rank and warp: masks of the lanes that have arrived but not waited, for even and for odd phases."""
+    Its state, and that of its warps, is in memory that compiled code shares (`ClusterCell`, `Word.CLUSTER_LANES`).
+    """
 
-    def lanes_of(self, warp: Warp) -> list[int]:
-        """The entry of a warp in `not_waited`."""
-        return self.not_waited.setdefault((warp.cta.rank, warp.warp_id), [0, 0])
+    cells: memoryview
+    """`ClusterCell`"""
 
-    def arrive(self, threads: int, live: int) -> None:
-        """Count arrivals; ``live`` threads of the cluster have not exited."""
-        self.arrived += threads
+    @property
+    def arrived(self) -> int:
+        """The threads that have arrived in the current phase."""
+        count: int = self.cells[_ARRIVED]
+        return count
+
+    @property
+    def phase(self) -> int:
+        """The phases that have completed."""
+        count: int = self.cells[_PHASE]
+        return count
+
+    @property
+    def expected(self) -> int:
+        """The threads of the cluster that have not exited."""
+        count: int = self.cells[_LIVE]
+        return count
+
+    @staticmethod
+    def lanes_of(warp: Warp) -> tuple[int, int]:
+        """The lanes of a warp that have arrived but not waited, in even and in odd phases."""
+        return warp.words[_LANES], warp.words[_LANES + 1]
+
+    def arrive(self, warp: Warp) -> None:
+        """The executing lanes of a warp arrive."""
+        warp.words[_LANES + (self.phase & 1)] |= warp.mask
+        self.cells[_ARRIVED] += warp.mask.bit_count()
         self.launch.barrier_arrivals += 1
         self._arrived()
-        self.check(live)
+        self.check()
 
-    def check(self, live: int) -> None:
-        """Complete the phase if every live thread has arrived."""
-        if self.arrived and self.arrived >= live:
-            self.arrived = 0
-            self.phase += 1
+    def leave(self, warp: Warp) -> None:
+        """The executing lanes of a warp have waited for the last phase."""
+        warp.words[_LANES + (self.phase & 1 ^ 1)] &= ~warp.mask
+
+    def exited(self, warp: Warp, lanes: int) -> None:
+        """Lanes of a warp have exited: the phase needs only all threads that have not, whether these have arrived before or not."""
+        arrived = warp.words[_LANES + (self.phase & 1)] & lanes
+        self.cells[_ARRIVED] -= arrived.bit_count()
+        self.cells[_LIVE] -= lanes.bit_count()
+        self.check()
+
+    def check(self) -> None:
+        """Complete the phase if every thread that has not exited has arrived."""
+        cells = self.cells
+        if cells[_ARRIVED] and cells[_ARRIVED] >= cells[_LIVE]:
+            if cells[_FIRST_WAITER]:
+                self.take_over()
+            cells[_ARRIVED] = cells[_CLUSTER_AWAITED] = 0
+            cells[_PHASE] += 1
             self._completed()
 
-    def state(self) -> tuple[object, ...]:
+    def awaited(self) -> None:
+        """Note that lanes are about to wait: the scheduler continues them when the phase completes."""
+        if self.cells[_FIRST_WAITER]:
+            self.take_over()
+        self.cells[_CLUSTER_AWAITED] = 1
+
+    def take_over(self) -> None:
+        """Let the scheduler continue those who wait, and not compiled code, which has blocked them."""
+        from ptxlab.isa.sync import cluster_wait_of
+
+        first = self.cells[_FIRST_WAITER]
+        self.cells[_FIRST_WAITER] = 0
+        self.cells[_CLUSTER_AWAITED] = 1
+        self.launch.scheduler.take_over_waiters(first, lambda warp, op: cluster_wait_of(self))
+
+    def state(self, cluster: Cluster) -> tuple[object, ...]:
         """What decides how the barrier goes on, besides the threads that wait at it."""
-        return self.arrived, self.phase & 1, tuple((warp, *masks) for warp, masks in sorted(self.not_waited.items()))
+        lanes = ((warp.cta.rank, warp.warp_id, *self.lanes_of(warp)) for cta in cluster.ctas for warp in cta.warps)
+        return self.arrived, self.phase & 1, tuple(lanes)

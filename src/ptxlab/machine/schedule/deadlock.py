@@ -317,7 +317,7 @@ class Watch:
         """A digest of registers and of the barriers of CTAs and clusters."""
         digest = blake2b(digest_size=16)
         for cta in self._launch.resident:
-            digest.update(repr((cta.group.barrier.state(), *(barrier.state() for barrier in cta.named.values()))).encode())
+            digest.update(repr((cta.group.barrier.state(cta.group), *(barrier.state() for barrier in cta.named.values()))).encode())
             for warp in cta.warps:
                 if warp.converged:
                     digest.update(warp.memory())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.direct_services import direct_services
-from ptxlab.engine.turns import NO_LIMIT, POLL_TURNS, SLICE, TurnWord
+from ptxlab.engine.turns import NO_LIMIT, POLL_TURNS, SLICE, ClusterCell, TurnWord
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.shared_turns import SharedTurns
@@ -42,6 +42,7 @@ _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
 _SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT, _BLOCKED = (
     int(s) for s in (Status.SERVICE, Status.DIVERGE, Status.YIELD, Status.FUEL, Status.FAULT, Status.CONVERGE, Status.EXIT, Status.BLOCKED)
 )
+_CLUSTER_TURNS = int(ClusterCell.TURNS)
 _PARKED = -1
 
 
@@ -123,7 +124,8 @@ class Scheduler(SharedTurns):
                 self.last = warp = self.current  # compiled code may have let others run
                 self.current = None
                 cluster = warp.cta.group
-                cluster.turns[0] = ended = cluster.turns[0] + 1
+                cells = cluster.barrier.cells
+                cells[_CLUSTER_TURNS] = ended = cells[_CLUSTER_TURNS] + 1
                 if not ended % POLL_TURNS:
                     self._poll((cluster,))
                 if outside is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ptxlab.engine.context import BY_PARITY, Context, Word
-from ptxlab.engine.turns import BARRIERS, BarrierCell, TurnWord
+from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, Context, Word
+from ptxlab.engine.turns import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
+from ptxlab.isa.context import Wait
+from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import Warp
@@ -14,7 +16,6 @@ from ptxlab.machine.warp.warp import Warp
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.schedule.barriers import MbarrierState
 
 __all__ = ["SharedTurns"]
 
@@ -22,8 +23,10 @@ _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Wor
 _CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
-_QUEUED, _AWAITS, _AWAITED_PHASE, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.AWAITED_PHASE, Word.NEXT_WAITER))
+_QUEUED, _AWAITS, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.NEXT_WAITER))
 _ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
+_CLUSTER_COMPLETES = int(ClusterCell.COMPLETES)
+_OF_CLUSTER = CLUSTER_ARRIVES | CLUSTER_WAITS
 
 
 class SharedTurns(Waits):
@@ -72,10 +75,17 @@ class SharedTurns(Waits):
     def counts_arrival(self, warp: Warp) -> bool:
         """Let compiled code count the arrival that the running warp stands at, when it runs next; False if it counts none there.
 
-        It has left the arrival to the machine because of rows, which have been processed since.
+        It has left the arrival, or the wait at the barrier of the cluster, to the machine because of rows, which have been processed since.
         """
         turns = self.compiled_turns
-        if turns is None or not turns.arrivals[warp.words[_INFO]] or not warp.cta.memory.barriers[_COMPLETES]:
+        arrival = 0 if turns is None else turns.arrivals[warp.words[_INFO]]
+        if turns is None or not arrival:
+            return False
+        if arrival & _OF_CLUSTER:
+            counts = warp.cta.group.barrier.cells[_CLUSTER_COMPLETES]
+        else:
+            counts = warp.cta.memory.barriers[_COMPLETES]
+        if not counts:
             return False
         turns.words[_ARRIVES] = 1
         return True
@@ -96,7 +106,10 @@ class SharedTurns(Waits):
                 self._take_over_waits(each, turns.ready)
 
     def _take_over_waits(self, cta: CtaState, ready: ReadyWarps) -> None:
-        """Take over the waits for mbarrier objects of a CTA, also those that are over but for the instruction, which is to run again."""
+        """Take over the waits for mbarrier objects and at the barrier of the cluster of the warps of a CTA.
+
+        So are those that are over but for the instruction, which is to run again.
+        """
         for warp in cta.warps:
             words = warp.words
             awaits = words[_AWAITS]
@@ -104,21 +117,23 @@ class SharedTurns(Waits):
                 (group,) = warp.converged
                 group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
                 ready.keep(warp)
+            elif awaits & BY_CLUSTER:
+                cta.group.barrier.take_over()
             elif awaits:
                 cta.mbarriers[awaits & ~BY_PARITY].take_over()
 
-    def take_over_waiters(self, barrier: MbarrierState, address: int) -> None:
-        """Take over the warps that compiled code has blocked for phases of an mbarrier object; the first one's context has an address."""
-        from ptxlab.isa.sync import phase_wait
+    def take_over_waiters(self, address: int, wait_of: Callable[[Warp, Op], Wait]) -> None:
+        """Take over warps that compiled code has blocked where it links them (`Word.NEXT_WAITER`); the first one's context has an address.
 
+        ``wait_of`` gives for a warp, and its instruction, what it waits for.
+        """
         assert self.compiled_turns is not None
         while address:
             warp = self.compiled_turns.ready.of(address)
             words, (group,) = warp.words, warp.converged
             warp.catch_up()
             index = words[_INFO]
-            wait = phase_wait(barrier, words[_AWAITED_PHASE], self.launch.program.ops[index])
-            self.block(group, wait, index, words[_ACTIVE])
+            self.block(group, wait_of(warp, self.launch.program.ops[index]), index, words[_ACTIVE])
             address, words[_AWAITS] = words[_NEXT_WAITER], 0
 
     def take_over(self, cells: memoryview, number: int) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, TurnWord, arrivals, has_waits
+from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, ClusterCell, TurnWord, arrivals, has_waits, meets_clusters
+from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, NO_CLUSTER_FUNCTIONS
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
 
@@ -99,8 +100,8 @@ class CompiledTurns:
     words : those of `TurnWord`
     address : their host address
     ready : the warps that can run
-    arrivals : by op, how its warp waits at a barrier of its CTA, or 0 (`ptxlab.engine.turns.arrivals`)
-    waits : whether compiled code may block warps that wait for phases of mbarrier objects
+    arrivals : by op, how its warp waits at a barrier, or 0 (`ptxlab.engine.turns.arrivals`); 0 for those that are not the compiled ones
+    waits : whether compiled code may block warps that wait for phases of mbarrier objects, or at barriers of clusters
     """
 
     __slots__ = ("address", "arrivals", "ready", "waits", "words")
@@ -110,7 +111,10 @@ class CompiledTurns:
         resident = min(launch.total_ctas, launch.device.sms * launch.ctas_per_sm)
         self.words, self.address = words.data, address_of(words)
         self.ready = ReadyWarps(self.words, resident * launch.warps_per_cta)
-        table = launch.facts.of(arrivals)
+        table, changed = launch.facts.of(arrivals), launch.facts.changed
+        if changed:
+            table = table.copy()
+            table[list(changed)] = 0
         words[TurnWord.DISPATCH], words[TurnWord.ARRIVALS] = dispatch, address_of(table)
         words[TurnWord.COUNTS] = launch.host_memory.counts_address
         self.arrivals, self.waits = table.data, waits
@@ -138,16 +142,19 @@ def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
 def begin_turns(launch: Launch, cluster: Cluster) -> None:
     """Tell compiled code of the barriers of a cluster that starts."""
     observer, first = launch.observer, cluster.ctas[0].memory
-    at = int(BarrierCell.CLUSTER_TURNS)
-    cluster.turns = first.barriers[at : at + 1]
     for cta in cluster.ctas:
         cells = cta.memory.barriers
-        cells[BarrierCell.LIVE], cells[BarrierCell.TURNS] = cta.live_threads, first.barriers_address + 8 * at
-        functions = (0, 0, 0) if observer is None else observer.barrier_functions(cta)
+        cells[BarrierCell.LIVE], cells[BarrierCell.CLUSTER] = cta.live_threads, first.barriers_address + 8 * BarrierCell.OF_CLUSTER
+        functions = NO_BARRIER_FUNCTIONS if observer is None else observer.barrier_functions(cta)
         cells[BarrierCell.COMPLETES] = functions is not None
         if functions is not None:
-            cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED], cells[BarrierCell.ABOUT] = functions
-            cells[BarrierCell.WHOLE] = launch.threads if functions[1] else 0
+            cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED] = functions
+    if launch.facts.of(meets_clusters):
+        meeting = NO_CLUSTER_FUNCTIONS if observer is None else observer.cluster_functions(cluster)
+        cells, turns = cluster.barrier.cells, launch.scheduler.compiled_turns
+        if meeting is not None and turns is not None and turns.waits:
+            cells[ClusterCell.COMPLETES] = 1
+            cells[ClusterCell.ARRIVES : ClusterCell.ABOUT + 1] = np.array(meeting, np.int64).data
 
 
 def take_blocked(cells: memoryview, number: int) -> list[int]:

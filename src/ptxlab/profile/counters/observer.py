@@ -18,7 +18,7 @@ from ptxlab.engine.support.counters import COUNTER_WORDS, EXTENT_LIMIT, PATTERN_
 from ptxlab.isa.context import AsyncOperation, Cta, MemoryAccess
 from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CommitGroup, CtaBarrier, Dealloc, MbarrierWait, Unit, WaitGroup
 from ptxlab.isa.native_ops import Atomic, CopyAsync, TensorAccess
-from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, BarrierFunctions, Profiling
+from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, BarrierFunctions, ClusterFunctions, Profiling
 from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.profile._profile import ProductCounts, Profile
@@ -33,7 +33,7 @@ from ptxlab.profile.model.traffic import Sample
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import Product
-    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["CountingObserver"]
@@ -96,6 +96,9 @@ class CountingObserver(Profiling):
 
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
         return None if self._recorder.records(cta) else NO_BARRIER_FUNCTIONS
+
+    def cluster_functions(self, cluster: Cluster) -> ClusterFunctions | None:
+        return None
 
     def ended(self, cta: CtaState) -> None:
         """Forget what only resident CTAs need."""

@@ -1,4 +1,4 @@
-"""The clock of a barrier of a CTA or of a cluster: what arrivals release."""
+"""The clock of a barrier of a CTA: what arrivals release."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from dataclasses import field
 from typing import Any
 
 from ptxlab._records import dataclass
-from ptxlab.check.race.clocks.clocks import Agent, Rows, join, joined
+from ptxlab.check.race.clocks.clocks import Agent
+from ptxlab.check.race.clocks.rows import Rows, join, joined
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import CtaBarrier
 
-__all__ = ["BarrierClock"]
+__all__ = ["BarrierClock", "parking"]
+
+
+def parking(program: Program) -> frozenset[int]:
+    """The instructions at which warps that arrive at a barrier of their CTA are blocked until it completes, and do nothing else."""
+    barriers = ((op.index, op.effects) for op in program.ops if isinstance(op.effects, CtaBarrier))
+    return frozenset(index for index, effects in barriers if effects.waits and not effects.reduces)
 
 
 @dataclass(slots=True, eq=False)
@@ -20,11 +29,9 @@ class BarrierClock:
     foreign: dict[int, Rows] = field(default_factory=dict)
     """By other clusters: what arrivals have released of them."""
     arrivals: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    """Of a CTA's barrier, by warp: the lanes that have arrived in the current phase without waiting, and the instruction."""
+    """By warp: the lanes that have arrived in the current phase without waiting, and the instruction."""
     parked: list[Agent] = field(default_factory=list)
-    """Of a CTA's barrier: the warps that have arrived and are blocked until it completes."""
-    relaxed: Rows | None = None
-    """What is done before relaxed arrivals at the cluster barrier: enough for a CTA to exit."""
+    """The warps that have arrived and are blocked until it completes."""
 
     def take(self, rows: Rows) -> None:
         """Join the rows of an arriving agent."""

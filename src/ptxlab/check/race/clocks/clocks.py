@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Row
+from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
+from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import BulkSlot, CopySlot, MainSlot, PipeSlot, Slot
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, BulkWord, PipeWord
-from ptxlab.engine.turns import BarrierCell
-from ptxlab.isa.effects import Completion, ProxyFence, Space
+from ptxlab.engine.turns import BarrierCell, ClusterCell
+from ptxlab.isa.effects import Completion, ProxyFence, Scope, Space
 from ptxlab.native import address_of
 
-__all__ = ["Agent", "Clocks", "Rows", "Slot", "join", "joined"]
-
-Rows: TypeAlias = NDArray[np.uint32]
+__all__ = ["Agent", "Clocks"]
 
 _SMALLEST_WIDTH = 64
 _OTHER_SLOTS = 16
@@ -30,25 +30,6 @@ When a slot does not fit, all rows become wider, and Python handles the uses of 
 """
 _LANES = 32
 _MAPS = "tensor maps"
-
-
-def join(target: Rows, source: Rows) -> None:
-    """Raise ``target`` to the componentwise maximum of both; the source may be narrower."""
-    if target.size == source.size:
-        np.maximum(target, source, out=target)
-        return
-    width = source.shape[-1]
-    np.maximum(target[..., :width], source, out=target[..., :width])
-
-
-def joined(first: Rows | None, second: Rows) -> Rows:
-    """The componentwise maximum as a new array, as wide as the wider one."""
-    if first is None:
-        return second.copy()
-    wide, narrow = (first, second) if first.shape[-1] >= second.shape[-1] else (second, first)
-    made = wide.copy()
-    join(made, narrow)
-    return made
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +47,7 @@ class Agent:
     barrier: Any = None
     """The barrier at which the warp has last arrived."""
     fenced: dict[int, Rows] = field(default_factory=dict)
-    """By scope: the rows at its last releasing fence, which its relaxed writes and arrivals release."""
+    """By scope: the rows at its last releasing fence, which its relaxed writes and arrivals release (`fence`)."""
     observed: dict[tuple[int, int], Rows] = field(default_factory=dict)
     """By scope and cluster: rows that relaxed reads and waits have observed, for the next acquiring fence."""
     foreign: dict[int, Rows] = field(default_factory=dict)
@@ -95,6 +76,12 @@ class Agent:
     """Two of the rows, number by number."""
     shared: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     """The rows that synchronisation objects carry."""
+
+    def fence(self, scope: Scope, rows: Rows) -> None:
+        """Let relaxed writes and arrivals release these rows within a scope."""
+        self.fenced[scope] = rows
+        if scope is Scope.CLUSTER:
+            self.words[AgentWord.FENCED], self.words[AgentWord.FENCED_WIDTH] = address_of(rows), rows.shape[1]
 
     def describe(self) -> str:
         """The warp's name in reports."""
@@ -134,8 +121,8 @@ class Clocks:
         self.shared: dict[Hashable, Slot] = {}
         self.before = self.slot(None, "the grid before")
         self.agents: list[Agent] = []
-        self.relaxed: dict[int, Rows] = {}
-        """By rank: what relaxed arrivals at the cluster barrier have released (`BarrierClock.relaxed`)."""
+        self.meeting: ClusterClock | None = None
+        """That of the barrier of the cluster, made on first use (`cluster_clock`)."""
         self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
         """By rank and warpgroup: the clocks of the four warps when they executed their shares of a wgmma.mma_async, by its number."""
         self.maps: list[int] = []
@@ -143,8 +130,6 @@ class Clocks:
         self.warps = warps
         self._join_warps = join_warps_function()
         self._joins: dict[int, CtaJoin] = {}
-        self._barrier_joins: dict[int, CtaJoin] = {}
-        """Those of barriers that compiled code completes, by rank."""
         self._mbarriers: dict[int, NDArray[np.uint64]] = {}
         """By rank."""
         self._mbarrier_tables: NDArray[np.uint64] = np.zeros(len(ctas), np.uint64)
@@ -187,9 +172,9 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
+            if self.meeting is not None:
+                self.meeting.widen(wider.shape[2])
             self._joins.clear()
-            for rank, join in self._barrier_joins.items():
-                self._describe(rank, join)
         return number, self.serial << CLUSTER_SHIFT | number
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -252,17 +237,8 @@ class Clocks:
         self._join_warps(cta.address)
         return made
 
-    def barrier_join(self, rank: int) -> int:
-        """The address of what compiled code needs to join the warps of a CTA, as `join_cta` does, when a barrier is complete."""
-        self._barrier_joins[rank] = found = self._describe(rank, CtaJoin.new())
-        return found.address
-
     def _join_of(self, rank: int) -> CtaJoin:
-        found = self._joins[rank] = self._describe(rank, CtaJoin.new())
-        return found
-
-    def _describe(self, rank: int, join: CtaJoin) -> CtaJoin:
-        """Fill in the words of a join."""
+        join = self._joins[rank] = CtaJoin.new()
         first, about = self.agents[rank * self.warps], join.about
         size, shared = first.rows.itemsize, first.shared
         about[JoinWord.ROWS], about[JoinWord.WARPS], about[JoinWord.STRIDE] = first.address, self.warps, first.rows.nbytes
@@ -271,6 +247,12 @@ class Clocks:
         join.known = np.empty(shared.shape, np.uint32)
         about[JoinWord.KNOWN] = address_of(join.known)
         return join
+
+    def cluster_clock(self) -> ClusterClock:
+        """The clock of the barrier of the cluster, made on first use."""
+        if self.meeting is None:
+            self.meeting = ClusterClock(len(self.agents[0].shared), len(self.agents) // self.warps, self.rows.shape[2])
+        return self.meeting
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
@@ -321,6 +303,7 @@ class Clocks:
         if known is None:
             for cta in {each.cta for each in self.agents}:
                 cta.memory.barriers[BarrierCell.COMPLETES] = 0  # arrivals release these, too
+                cta.group.barrier.cells[ClusterCell.COMPLETES] = 0
             agent.words[AgentWord.CLUSTER_MBARRIERS] = 0
         if known is None or known.shape[1] < rows.shape[1]:
             agent.foreign[serial] = joined(known, rows)

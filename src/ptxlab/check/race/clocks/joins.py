@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component
-from ptxlab.check.race.shadow.shadow_ir import AgentWord
-from ptxlab.check.race.shadow.transfers import TransferWord
-from ptxlab.engine.context import Word
 
-__all__ = ["CtaJoin", "JoinWord", "barrier_functions", "join_warps_function"]
+__all__ = ["CtaJoin", "JoinWord", "join_warps_function"]
 
 _LANES = 16
 """Clocks that compiled code joins at a time; the width of the rows is a multiple."""
@@ -62,23 +59,7 @@ def _join_ir() -> str:
         clock = done.load("i32") + 1
         for place in (done, done.at(4), done.at(tensor + 4)):
             place.store(clock)
-    _emit_may_block(module)
     return module.text()
-
-
-def _emit_may_block(module: native.Module) -> None:
-    """``i32 may_block(context)``: whether nothing but a join follows from the arrival of a warp at a barrier of its CTA.
-
-    Else rows or loads from tensor memory are to be processed first.
-    """
-    code, (context,) = module.define("i32 may_block(ptr context)")
-    agent = context.pointer(Word.EVENT_REPLAY)
-    with code.when(agent.eq(0)):
-        code.ret(0)
-    transfers = agent.pointer(AgentWord.TRANSFERS)
-    with code.when(transfers.eq(0)):
-        code.ret(1)
-    code.ret((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).eq(0).to("i32"))
 
 
 @dataclass(slots=True, eq=False)
@@ -102,15 +83,4 @@ class CtaJoin:
 @cache
 def join_warps_function() -> Any:
     """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
-    return _library().function("join", None, ctypes.c_void_p)
-
-
-@cache
-def barrier_functions() -> tuple[int, int]:
-    """The addresses of the functions for barriers that compiled code completes (`ptxlab.machine.observe.observer.BarrierFunctions`)."""
-    return _library().address("may_block"), _library().address("join")
-
-
-@cache
-def _library() -> native.Library:
-    return native.compile_ir(_join_ir(), ["join", "may_block"], opt=1, light=True)
+    return native.compile_ir(_join_ir(), ["join"], opt=1, light=True).function("join", None, ctypes.c_void_p)

@@ -17,7 +17,8 @@ from ptxlab.check.race.clocks.slots import BulkSlot, PipeSlot, Slot
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.check.race.clocks.clocks import Agent, Rows
+    from ptxlab.check.race.clocks.clocks import Agent
+    from ptxlab.check.race.clocks.rows import Rows
 
 __all__ = ["MbarrierClock", "MbarrierWord", "Use", "WarpWord", "late_waits_function"]
 

@@ -12,14 +12,30 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ptxlab.check.model import Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.rows import Rows, join, joined
+from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
+from ptxlab.isa.effects import (
+    WEAK,
+    Access,
+    Asynchronous,
+    ClusterArrive,
+    Fence,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierTransactions,
+    MbarrierWait,
+    Order,
+    Scope,
+)
 from ptxlab.isa.operands import Op
 
-__all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
+__all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_orders", "relaxed_release", "relaxed_wait"]
 
 _ORDERED = Access | Asynchronous | Fence
+_MEETINGS = MbarrierArrive | MbarrierWait | MbarrierTransactions | ClusterArrive
+"""The arrivals and waits that state an order."""
 
 
 def access_order(op: Op) -> Order:
@@ -91,12 +107,16 @@ def fence(effect: Fence, clocks: Clocks, agent: Agent) -> None:
         carried = clocks.released_rows(agent).copy()
         for scope in Scope:
             if scope <= order.scope:
-                agent.fenced[scope] = carried
+                agent.fence(scope, carried)
     clocks.tick(agent)
 
 
 def mbarrier_init_fence(agent: Agent) -> None:
-    """fence.mbarrier_init: relaxed arrivals release the mbarrier objects that the warp has initialised, and nothing else."""
+    """fence.mbarrier_init: relaxed arrivals release the mbarrier objects that the warp has initialised, and nothing else.
+
+    Compiled code completes those that change nothing (`AgentWord.INIT_FENCED`).
+    """
+    agent.words[AgentWord.INIT_FENCED] = 1
     init = agent.slots.get(MbarrierInit)
     if init is None:
         return
@@ -106,7 +126,7 @@ def mbarrier_init_fence(agent: Agent) -> None:
         if known is not None:
             join(rows, known)
         rows[Row.EXECUTION, init.number] = init.clock
-        agent.fenced[scope] = rows
+        agent.fence(scope, rows)
 
 
 def _observe(agent: Agent, scope: Scope, serial: int, rows: Rows) -> None:
@@ -121,6 +141,11 @@ def _execution(rows: Rows) -> Rows:
     made = np.zeros_like(rows)
     made[Row.TENSOR] = rows[Row.TENSOR]
     return made
+
+
+def relaxed_orders(program: Program) -> dict[int, Order]:
+    """By instruction the orders of relaxed arrivals and waits."""
+    return {op.index: op.effects.order for op in program.ops if isinstance(op.effects, _MEETINGS) and op.effects.order.relaxed}
 
 
 def relaxed_release(clocks: Clocks, agent: Agent, order: Order) -> Rows:

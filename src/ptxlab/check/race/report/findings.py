@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptxlab.check.model import Kind, Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
+from ptxlab.check.race.clocks.rows import Rows
 from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import dead_loads
 from ptxlab.check.race.report._messages import MISSING, Access, code_of, fix_of, past_of

@@ -14,6 +14,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     COPY_WAIT,
     HANDLED,
     HOW_SHIFT,
+    INIT_FENCE,
     MBARRIER_ARRIVAL,
     MBARRIER_WAIT,
     OP_WORDS,
@@ -92,6 +93,8 @@ def emit_drain(module: Module) -> None:
             python.set(c.call("mbarrier_arrival", "i64", state, row, info))
         with c.when((how & TENSOR_COMMIT).ne(0)):
             python.set(c.call("tensor_commit", "i64", state, row))
+        with c.when((how & INIT_FENCE).ne(0)):
+            python.set(agent.word(AgentWord.INIT_FENCED).eq(0).to("i64"))
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when(python.get().ne(0) | (fence & suspect)):
             c.ret(index)

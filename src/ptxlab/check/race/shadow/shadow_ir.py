@@ -31,6 +31,7 @@ __all__ = [
     "FORMAL",
     "HANDLED",
     "HOW_SHIFT",
+    "INIT_FENCE",
     "LANES_ARRIVE",
     "MBARRIER_ARRIVAL",
     "MBARRIER_WAIT",
@@ -88,6 +89,8 @@ MBARRIER_WAIT = 0x2000000
 """A wait for a phase of an mbarrier object. Python handles those of warps whose uses the initialisation is not ordered before."""
 MBARRIER_ARRIVAL, TENSOR_COMMIT = 0x4000000, 0x8000000
 """Arrivals on an mbarrier object, or announcements of bytes, and tcgen05.commit. Python handles the same ones as of waits."""
+INIT_FENCE = 0x100000000
+"""fence.mbarrier_init. Python handles it if the warp has initialised mbarrier objects since the one before."""
 ARRIVES_ONCE, LANES_ARRIVE, ANNOUNCES = range(3)
 """What a warp does with an mbarrier object (`OpWord.DETAIL`)."""
 OP_WORDS = 3
@@ -102,7 +105,7 @@ class OpWord(IntEnum):
     HOW = 0
     """kind << 1 | write, `READS_TOO`; bit 8: `COPY_ACCESS`; bit 16: `HANDLED`; bit 17: `ACCESSES_TOO`; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
-    `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`"""
+    `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`; bit 32: `INIT_FENCE`"""
     SIZE = 1
     DETAIL = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of
@@ -190,7 +193,12 @@ class AgentWord(IntEnum):
     """the address of the addresses of the tables of all CTAs of the cluster, by rank; 0 if Python handles the arrivals of the warp"""
     BULK_READS = 15
     """the address of what numbers the bulk copies of each lane that mbarriers report (`BulkWord`), or 0"""
-    END = 16
+    FENCED = 18
+    FENCED_WIDTH = 19
+    """the address and the width of the rows that its relaxed arrivals release within the cluster, or 0 (`Agent.fence`)"""
+    INIT_FENCED = 20
+    """1 if a fence.mbarrier_init would change nothing: the one before follows all that the warp has initialised"""
+    END = 21
 
 
 class PipeWord(IntEnum):

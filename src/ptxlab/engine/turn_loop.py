@@ -1,0 +1,173 @@
+"""Compiled code completes barriers, and lets the next warp run where one waits at a barrier or for a phase of an mbarrier.
+
+What it shares with the machine is said in `ptxlab.engine.turns`.
+"""
+
+from __future__ import annotations
+
+from ptxlab.engine.cluster_barriers import emit_cluster_arrival, emit_cluster_wait
+from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, Status, Word
+from ptxlab.engine.direct_services import MBARRIER_TOKEN
+from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
+from ptxlab.engine.support.event_rows import note_row
+from ptxlab.engine.turns import (
+    BARRIERS,
+    CLUSTER_ARRIVES,
+    CLUSTER_WAITS,
+    MACHINE_ONLY,
+    MOST_WARPS,
+    NO_LIMIT,
+    POLL_TURNS,
+    SLICE,
+    STATED_SHIFT,
+    WHOLE_SHIFT,
+    BarrierCell,
+    ClusterCell,
+    TurnWord,
+    count_service,
+    end_turn,
+    resume,
+)
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["emit_turns"]
+
+
+def emit_turns(module: Module) -> None:
+    """``i32 turns(context, table, words)``: run a warp; and others, as long as each only waits at barriers or for mbarriers.
+
+    The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
+    After `Status.BLOCKED` its turn has ended.
+    """
+    c, (context, table, words) = module.define("i32 turns(ptr context, ptr table, ptr words)")
+    current = context.variable()
+    head = c.label()
+    c.jump(head)
+    c.begin(head)
+    warp = current.get()
+    words.store(warp, TurnWord.CURRENT)
+    with c.when(words.word(TurnWord.ARRIVES).eq(0) & warp.word(Word.AWAITS).eq(0)):
+        ended = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
+        with c.when(ended.ne(Status.SERVICE)):
+            c.ret(ended)
+    words.set_word(TurnWord.ARRIVES, 0)
+    op, cells = warp.word(Word.INFO), warp.pointer(Word.BARRIERS)
+    with c.when((warp.word(Word.AWAITS) & BY_CLUSTER).ne(0)):
+        warp.set_word(Word.AWAITS, 0)  # it waits once more
+    with c.when(warp.word(Word.AWAITS).ne(0)):
+        with c.when(_wait(c, warp, words, op)):
+            current.set(_next_turn(c, words, cells))
+        c.jump(head)
+    arrival = words.pointer(TurnWord.ARRIVALS).load("i64", op)
+    with c.when(arrival.eq(0)):
+        c.ret(Status.SERVICE)
+    number, lanes, live = arrival & (BARRIERS - 1), warp.word(Word.ACTIVE), warp.word(Word.LIVE)
+    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | lanes.ne(live) | warp.word(Word.MASK).ne(live)
+    with c.when((arrival & (CLUSTER_ARRIVES | CLUSTER_WAITS)).ne(0)):
+        cluster = cells.pointer(BarrierCell.CLUSTER)
+        with c.when(left | cluster.word(ClusterCell.COMPLETES).eq(0)):
+            c.ret(Status.SERVICE)
+        with c.when((arrival & CLUSTER_ARRIVES).ne(0)) as otherwise:
+            emit_cluster_arrival(c, warp, words, cluster, arrival)
+            otherwise()
+            with c.when(emit_cluster_wait(c, warp, words, cluster)):
+                current.set(_next_turn(c, words, cells))
+        c.jump(head)
+    with c.when(left | cells.word(BarrierCell.COMPLETES).eq(0) | cells.load("i64", number + BarrierCell.MACHINE).ne(0)):
+        c.ret(Status.SERVICE)
+    stated, before = (arrival >> STATED_SHIFT) & 0xFFFF, cells.load("i64", number)
+    needed = stated.ne(0).select(stated, cells.word(BarrierCell.LIVE))
+    arrived = before + ((arrival >> WHOLE_SHIFT) & 1).ne(0).select(c.const("i64", 32), lanes.intrinsic("ctpop"))
+    others = before.ne(0) & cells.load("i64", number + BarrierCell.STATED).ne(stated)
+    with c.when(others | arrived.ugt(needed)):
+        c.ret(Status.SERVICE)
+    may_block = cells.pointer(BarrierCell.MAY_BLOCK)
+    with c.when(may_block.ne(0)), c.when(c.call(may_block, "i32", warp).eq(0)):
+        c.ret(Status.SERVICE)
+    count_service(words, op)
+    with c.when(arrived.eq(needed)):
+        _complete(c, warp, words, cells, number)
+        c.jump(head)
+    cells.store(arrived, number)
+    cells.store(stated, number + BarrierCell.STATED)
+    _block(c, warp, words, cells, number)
+    current.set(_next_turn(c, words, cells))
+    c.jump(head)
+
+
+def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
+    """Lanes wait for a phase of an mbarrier object (`Word.AWAITS`); a warp that has been blocked waits once more. Whether it is blocked.
+
+    The function returns where the machine must handle the wait.
+    """
+    awaits = warp.word(Word.AWAITS)
+    warp.set_word(Word.AWAITS, 0)
+    shared, offset = warp.pointer(Word.SHARED), awaits & (BY_PARITY - 1)
+    place = row_address(shared, warp.word(Word.SHARED_SIZE), offset)
+    after, active = place.load("i32", Cell.PHASES).to("i64"), warp.word(Word.ACTIVE)
+    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
+    with c.when(left | after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
+        c.ret(Status.SERVICE)
+    count_service(words, op)
+    is_over = is_complete(after, warp.word(Word.AWAITED_PHASE), (awaits & BY_PARITY).ne(0))
+    with c.when(is_over) as otherwise:
+        result = warp.pointer(Word.AWAITED_RESULT)
+        with c.when(result.ne(0)):
+            result.store(result.load("i32") | active.to("i32"))
+        with c.when(warp.word(Word.EVENTS).ne(0)):
+            note_row(warp, op, active, offset)
+        otherwise()
+        link = place.at(4 * Cell.WAITERS).variable()
+        with c.loop_while(lambda: link.get().word(0).ne(0)):
+            link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
+        link.get().store(warp)
+        warp.set_words({Word.NEXT_WAITER: 0, Word.AWAITS: awaits})
+        end_turn(c, warp, words)
+    return ~is_over
+
+
+def _complete(c: Function, warp: Value, words: Value, cells: Value, number: Value) -> None:
+    """A phase is complete with the arrival of a warp: the blocked ones can run."""
+    blocked = cells.load("i64", number + BarrierCell.BLOCKED)
+    waiting = cells.at((number * MOST_WARPS + BarrierCell.WAITING) * 8)
+    completed = cells.pointer(BarrierCell.COMPLETED)
+    with c.when(completed.ne(0)):
+        c.call(completed, "void", waiting, blocked, warp)
+    with c.loop(blocked) as i:
+        resume(words, waiting.load("ptr", i))
+    words.set_word(TurnWord.ARRIVED, words.word(TurnWord.ARRIVED) + blocked + 1)
+    cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) - blocked)
+    cells.store(cells.load("i64", number + BarrierCell.GENERATION) + 1, number + BarrierCell.GENERATION)
+    for cell in (BarrierCell.ARRIVED, BarrierCell.BLOCKED):
+        cells.store(c.const("i64", 0), number + cell)
+
+
+def _block(c: Function, warp: Value, words: Value, cells: Value, number: Value) -> None:
+    """A warp waits for the others."""
+    blocked = cells.load("i64", number + BarrierCell.BLOCKED)
+    cells.store(warp, number * MOST_WARPS + blocked + BarrierCell.WAITING)
+    cells.store(blocked + 1, number + BarrierCell.BLOCKED)
+    cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) + 1)
+    end_turn(c, warp, words)
+
+
+def _next_turn(c: Function, words: Value, cells: Value) -> Value:
+    """The context of the warp whose turn begins; the function returns if there is none, or if the scheduler has something else to do."""
+    first, used = words.word(TurnWord.HEAD), words.word(TurnWord.USED)
+    turns = cells.pointer(BarrierCell.CLUSTER).at(8 * ClusterCell.TURNS)
+    ended = turns.load("i64") + 1
+    other = first.eq(words.word(TurnWord.TAIL)) | used.ugt(words.word(TurnWord.ALLOWED)) | (ended & (POLL_TURNS - 1)).eq(0)
+    with c.when(other):
+        c.ret(Status.BLOCKED)
+    entry = words.pointer(TurnWord.RING).load("i64", first & words.word(TurnWord.RING_MASK))
+    with c.when((entry & MACHINE_ONLY).ne(0)):
+        c.ret(Status.BLOCKED)
+    following = entry.convert("inttoptr", "ptr")
+    turns.store(ended)
+    words.set_word(TurnWord.HEAD, first + 1)
+    left = following.word(Word.FUEL_LEFT)
+    granted = left.ne(0).select(left, c.const("i64", SLICE))
+    clock = words.word(TurnWord.CLOCK) + used
+    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: 0})
+    following.set_words({Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
+    return following

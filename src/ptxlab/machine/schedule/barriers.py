@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
@@ -178,9 +179,11 @@ class MbarrierState(_Barrier):
 
     def take_over(self) -> None:
         """Let the scheduler continue those who wait for the object, and not compiled code, which has blocked them."""
+        from ptxlab.isa.sync import phase_wait
+
         first = self._waiters[0]
         self._waiters[0] = 0
-        self.launch.scheduler.take_over_waiters(self, first)
+        self.launch.scheduler.take_over_waiters(first, partial(phase_wait, self))
 
     def completed(self, parity: int) -> bool:
         """Return whether the phase of this parity (its lowest bit) has completed."""

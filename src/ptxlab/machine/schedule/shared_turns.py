@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ptxlab.engine.context import BY_PARITY, Context, Word
+from ptxlab.engine.context import BY_PARITY, OF_GROUPS, Context, Word
 from ptxlab.engine.turns import BARRIERS, BarrierCell, TurnWord
 from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import Warp
 
 if TYPE_CHECKING:
+    from ptxlab.isa.context import Wait, WarpContext
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.schedule.barriers import MbarrierState
 
 __all__ = ["SharedTurns"]
 
@@ -96,7 +97,12 @@ class SharedTurns(Waits):
                 self._take_over_waits(each, turns.ready)
 
     def _take_over_waits(self, cta: CtaState, ready: ReadyWarps) -> None:
-        """Take over the waits for mbarrier objects of a CTA, also those that are over but for the instruction, which is to run again."""
+        """Take over the waits for mbarrier objects of a CTA and for groups of wgmma.
+
+        Also those that are over but for the instruction, which is to run again.
+        """
+        from ptxlab.isa.wgmma import warpgroup_of
+
         for warp in cta.warps:
             words = warp.words
             awaits = words[_AWAITS]
@@ -104,20 +110,23 @@ class SharedTurns(Waits):
                 (group,) = warp.converged
                 group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
                 ready.keep(warp)
+            elif awaits == OF_GROUPS:
+                warpgroup_of(cast("WarpContext", warp)).take_over(self.take_over_waiters)
             elif awaits:
                 cta.mbarriers[awaits & ~BY_PARITY].take_over()
 
-    def take_over_waiters(self, barrier: MbarrierState, address: int) -> None:
-        """Take over the warps that compiled code has blocked for phases of an mbarrier object; the first one's context has an address."""
-        from ptxlab.isa.sync import phase_wait
+    def take_over_waiters(self, address: int, wait_of: Callable[[int, Op], Wait]) -> None:
+        """Take over the warps that compiled code has blocked for the same object or warpgroup; the first one's context has an address.
 
+        ``wait_of`` says for what a warp waits, by `Word.AWAITED_PHASE` and its instruction.
+        """
         assert self.compiled_turns is not None
         while address:
             warp = self.compiled_turns.ready.of(address)
             words, (group,) = warp.words, warp.converged
             warp.catch_up()
             index = words[_INFO]
-            wait = phase_wait(barrier, words[_AWAITED_PHASE], self.launch.program.ops[index])
+            wait = wait_of(words[_AWAITED_PHASE], self.launch.program.ops[index])
             self.block(group, wait, index, words[_ACTIVE])
             address, words[_AWAITS] = words[_NEXT_WAITER], 0
 

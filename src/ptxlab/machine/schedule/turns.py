@@ -100,7 +100,7 @@ class CompiledTurns:
     address : their host address
     ready : the warps that can run
     arrivals : by op, how its warp waits at a barrier of its CTA, or 0 (`ptxlab.engine.turns.arrivals`)
-    waits : whether compiled code may block warps that wait for phases of mbarrier objects
+    waits : whether compiled code may block warps that wait for phases of mbarrier objects, or for groups of wgmma
     """
 
     __slots__ = ("address", "arrivals", "ready", "waits", "words")

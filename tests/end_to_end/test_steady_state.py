@@ -18,8 +18,10 @@ from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from ptxlab.numerics import MmaProgram
 
-from .triton.cases import CASES
+from .triton.cases import CASES as SM100
+from .triton_sm90.cases import CASES as SM90
 
+CASES = SM100 | SM90
 ROOT = Path(__file__).resolve().parents[2]
 LENGTHS = {
     "mm_ptr_fp16": {"k": 1024},
@@ -28,6 +30,9 @@ LENGTHS = {
     "mm_host_desc_fp16_cta2": {"k": 1024},
     "mm_tile_cta4_fp16": {"k": 1024},
     "flash_fp16": {"s": 1024},
+    "sm90_mm_ptr_fp16": {"k": 1024},
+    "sm90_mm_bt_int8": {"k": 2048},
+    "sm90_flash_fp16": {"s": 1024},
 }
 """By kernel a size that has several times as many iterations as buffers."""
 WATCHED = "mm_device_desc_fp16", "all"
@@ -51,7 +56,7 @@ def calls(name: str, check: str, size: dict[str, int]) -> tuple[Counter[str], Co
     """
     family = CASES[name]
     case = family.make(**next(iter(family.sizes.values())) | size)
-    if name == "flash_fp16":
+    if "flash" in name:
         case.programs = (2, 1)
     made: tuple[Counter[str], Counter[str]] = Counter(), Counter()
 

@@ -21,7 +21,15 @@ SAMPLE = (
     *("mm_ptr_fp16", "mm_host_desc_fp16_cta2", "mm_tile_cta4_fp16", "mm_persistent_ws_fp16", "mm_split_k_fp16"),
     *("gl_mm_a_in_tmem_fp16", "gl_mm_2cta_fp16", "gl_mm_multicast_bf16", "gl_mm_fp16_m64", "gl_mm_i8"),
     *("flash_fp16", "flash_ws_fp16"),
-    *("sm90_mm_ptr_fp16", "sm90_mm_ws_fp16", "sm90_mm_bt_int8", "sm90_mm_tile_64x128_e5m2", "sm90_flash_fp16", "cuda_wgmma_registers"),
+    *(
+        "sm90_mm_ptr_fp16",
+        "sm90_mm_ws_fp16",
+        "sm90_mm_bt_int8",
+        "sm90_mm_tile_64x128_e5m2",
+        "sm90_flash_fp16",
+        "sm90_flash_ws_fp16",
+        "cuda_wgmma_registers",
+    ),
 )
 
 

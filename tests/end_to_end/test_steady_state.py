@@ -18,8 +18,10 @@ from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from ptxlab.numerics import MmaProgram
 
-from .triton.cases import CASES
+from .triton.cases import CASES as SM100
+from .triton_sm90.cases import CASES as SM90
 
+CASES = SM100 | SM90
 ROOT = Path(__file__).resolve().parents[2]
 LENGTHS = {
     "mm_ptr_fp16": {"k": 1024},
@@ -32,6 +34,9 @@ LENGTHS = {
     "flash_fp16": {"s": 1024},
     "flash_causal_fp16": {"s": 1024},
     "flash_ws_fp16": {"s": 1024},
+    "sm90_mm_ptr_fp16": {"k": 1024},
+    "sm90_mm_bt_int8": {"k": 2048},
+    "sm90_flash_fp16": {"s": 1024},
 }
 """By kernel a size that has several times as many iterations as buffers."""
 WATCHED = "mm_device_desc_fp16"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "WORDS", "Context", "Status", "Word"]
+__all__ = ["BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -205,18 +205,18 @@ class Word(IntEnum):
     WARPGROUP = 81
     """in: address of the words of the warp's warpgroup (`ptxlab.engine.warpgroups`); 0 if it has executed no wgmma"""
     AWAITS = 82
-    """in/out: the mbarrier object for whose phase the lanes wait: its offset, and `BY_PARITY`; 0 if they wait for none. `BY_CLUSTER` if
-    compiled code has blocked them at the barrier of their cluster, until they have waited there once more.
+    """in/out: the mbarrier object for whose phase the lanes wait: its offset, and `BY_PARITY`; or `OF_GROUPS`; 0 if they wait for none.
+    `BY_CLUSTER` if compiled code has blocked them at the barrier of their cluster, until they have waited there once more.
 
     While a warp runs, it says only why the warp has come to `Status.SERVICE`.
     """
     AWAITED_PHASE = 83
-    """in/out: the phase, as the instruction names it"""
+    """in/out: the phase, as the instruction names it; of groups of wgmma the number of their last instruction plus one"""
     AWAITED_RESULT = 84
-    """in/out: address of the lane mask that is the result of the wait; 0 if there is none"""
+    """in/out: address of the lane mask that is the result of the wait; 0 if there is none; of groups of wgmma how many may be pending"""
     NEXT_WAITER = 85
-    """in/out: address of the context of the next warp that compiled code has blocked for a phase of the same mbarrier object, or at the
-    barrier of the same cluster; 0 if it is the last"""
+    """in/out: address of the context of the next warp that compiled code has blocked for the same object or warpgroup, or at the barrier of
+    the same cluster; 0 if it is the last"""
     TURNS = 86
     """in: address of what the scheduler shares with compiled code (`ptxlab.engine.turns.TurnWord`); 0 if it shares nothing"""
 
@@ -233,6 +233,8 @@ class Word(IntEnum):
 WORDS = 96
 BY_PARITY = 1 << 32
 """In `Word.AWAITS`: the phase is named by its parity, not by the opaque state of an arrival."""
+OF_GROUPS = 1 << 33
+"""In `Word.AWAITS`: the lanes wait for groups of wgmma."""
 BY_CLUSTER = 1 << 34
 """The whole of `Word.AWAITS`: the lanes wait at the barrier of their cluster."""
 MAP_ADDRESS = -64
@@ -257,7 +259,10 @@ class Status(IntEnum):
     CONVERGE = 6
     """op INFO exchanges data with lanes that are not among the converged ones; PC still stands at it"""
     BLOCKED = 7
-    """the warp waits at a barrier or for an mbarrier object, and compiled code has ended its turn (`ptxlab.engine.turn_loop`)"""
+    """the warp waits at a barrier, for an mbarrier object or for groups of wgmma, and compiled code has ended its turn
+
+    `ptxlab.engine.turn_loop` says how.
+    """
 
 
 class Context:

@@ -111,8 +111,8 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
         return None
     if effects.unit is Unit.WARPGROUP:
-        # D and A in registers are for the functions of the execution. Observers see all of them.
-        if program.recorded or any(program.registers[index].shadow >= 0 for index in program.reads[op.index]):
+        # D and A in registers are for the functions of the execution.
+        if any(program.registers[index].shadow >= 0 for index in program.reads[op.index]):
             return None
         operands = tuple(operand for operand in operands if not isinstance(operand, Group))
     elif op.aligned or op.row.flow is not None or program.writes[op.index]:

@@ -1,4 +1,4 @@
-"""Compiled code completes barriers, and lets the next warp run where one waits at a barrier or for a phase of an mbarrier.
+"""Compiled code completes barriers, and lets the next warp run where one waits at a barrier, for an mbarrier or for wgmma.
 
 What it shares with the machine is said in `ptxlab.engine.turns`.
 """
@@ -6,7 +6,7 @@ What it shares with the machine is said in `ptxlab.engine.turns`.
 from __future__ import annotations
 
 from ptxlab.engine.cluster_barriers import emit_cluster_arrival, emit_cluster_wait
-from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, Status, Word
+from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Status, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import note_row
@@ -26,17 +26,19 @@ from ptxlab.engine.turns import (
     TurnWord,
     count_service,
     end_turn,
+    end_turn_in,
     resume,
 )
+from ptxlab.isa.warpgroup_words import NEVER, GroupWord
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_turns"]
 
 
 def emit_turns(module: Module) -> None:
-    """``i32 turns(context, table, words)``: run a warp; and others, as long as each only waits at barriers or for mbarriers.
+    """``i32 turns(context, table, words)``: run a warp; and others, as long as each only waits as compiled code lets it wait.
 
-    The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
+    The module has ``groupwait`` (`ptxlab.engine.warpgroups`), too. The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
     After `Status.BLOCKED` its turn has ended.
     """
     c, (context, table, words) = module.define("i32 turns(ptr context, ptr table, ptr words)")
@@ -55,9 +57,12 @@ def emit_turns(module: Module) -> None:
     with c.when((warp.word(Word.AWAITS) & BY_CLUSTER).ne(0)):
         warp.set_word(Word.AWAITS, 0)  # it waits once more
     with c.when(warp.word(Word.AWAITS).ne(0)):
-        with c.when(_wait(c, warp, words, op)):
-            current.set(_next_turn(c, words, cells))
-        c.jump(head)
+        awaits = _begin_wait(c, warp)
+        for is_such, wait in ((awaits.eq(OF_GROUPS), _wait_for_groups), (awaits.ne(0), _wait)):
+            with c.when(is_such):
+                with c.when(wait(c, warp, words, op, awaits)):
+                    current.set(_next_turn(c, words, cells))
+                c.jump(head)
     arrival = words.pointer(TurnWord.ARRIVALS).load("i64", op)
     with c.when(arrival.eq(0)):
         c.ret(Status.SERVICE)
@@ -95,18 +100,40 @@ def emit_turns(module: Module) -> None:
     c.jump(head)
 
 
-def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
-    """Lanes wait for a phase of an mbarrier object (`Word.AWAITS`); a warp that has been blocked waits once more. Whether it is blocked.
+def _begin_wait(c: Function, warp: Value) -> Value:
+    """Lanes wait; a warp that has been blocked waits once more. For what they wait (`Word.AWAITS`), which the context forgets.
 
     The function returns where the machine must handle the wait.
     """
     awaits = warp.word(Word.AWAITS)
     warp.set_word(Word.AWAITS, 0)
+    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
+    with c.when(left):
+        c.ret(Status.SERVICE)
+    return awaits
+
+
+def _wait_for_groups(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> Value:
+    """The wait is for groups of wgmma: whether the warp is blocked. The function returns where handlers have blocked others before."""
+    group = warp.pointer(Word.WARPGROUP)
+    with c.when(group.word(GroupWord.AWAITED).ne(NEVER)):
+        c.ret(Status.SERVICE)
+    count_service(words, op)
+    is_blocked = c.call("groupwait", "i64", warp, warp.word(Word.AWAITED_RESULT)).ne(0)
+    with c.when(is_blocked) as otherwise:
+        end_turn_in(c, group.at(8 * GroupWord.WAITERS), warp, words)
+        otherwise()
+        with c.when(warp.word(Word.EVENTS).ne(0)):
+            note_row(warp, op, warp.word(Word.ACTIVE), c.const("i64", 0))
+    return is_blocked
+
+
+def _wait(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> Value:
+    """The wait is for a phase of an mbarrier object: whether the warp is blocked. The function returns where there is no object."""
     shared, offset = warp.pointer(Word.SHARED), awaits & (BY_PARITY - 1)
     place = row_address(shared, warp.word(Word.SHARED_SIZE), offset)
     after, active = place.load("i32", Cell.PHASES).to("i64"), warp.word(Word.ACTIVE)
-    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
-    with c.when(left | after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
+    with c.when(after.eq(0) | shared.at(offset).word(0).ne(MBARRIER_TOKEN)):
         c.ret(Status.SERVICE)
     count_service(words, op)
     is_over = is_complete(after, warp.word(Word.AWAITED_PHASE), (awaits & BY_PARITY).ne(0))
@@ -117,12 +144,8 @@ def _wait(c: Function, warp: Value, words: Value, op: Value) -> Value:
         with c.when(warp.word(Word.EVENTS).ne(0)):
             note_row(warp, op, active, offset)
         otherwise()
-        link = place.at(4 * Cell.WAITERS).variable()
-        with c.loop_while(lambda: link.get().word(0).ne(0)):
-            link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
-        link.get().store(warp)
-        warp.set_words({Word.NEXT_WAITER: 0, Word.AWAITS: awaits})
-        end_turn(c, warp, words)
+        warp.set_word(Word.AWAITS, awaits)
+        end_turn_in(c, place.at(4 * Cell.WAITERS), warp, words)
     return ~is_over
 
 

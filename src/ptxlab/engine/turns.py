@@ -1,10 +1,11 @@
 """What compiled code shares with the machine to complete barriers and to let the next warp run where one waits.
 
-Warps wait at barriers of their CTA, at the barrier of their cluster, or for a phase of an mbarrier (`ptxlab.engine.turn_loop`). The
-machine shares the warps that can run (`TurnWord`), and the state of the barriers (`BarrierCell`, `ClusterCell`). A phase of a barrier of a
-CTA is counted either by compiled code or by the machine: at the first arrival that the machine must handle it takes over the warps that
-compiled code has blocked (`ptxlab.machine.schedule.turns`). Arrivals at the barrier of a cluster are counted by both, and those who wait
-there are taken over when one must wait whom the machine handles; so are those who wait for an mbarrier object (`Cell.WAITERS`).
+Warps wait at barriers of their CTA, at the barrier of their cluster, for a phase of an mbarrier, or for groups of wgmma
+(`ptxlab.engine.turn_loop`). The machine shares the warps that can run (`TurnWord`), and the state of the barriers (`BarrierCell`,
+`ClusterCell`). A phase of a barrier of a CTA is counted either by compiled code or by the machine: at the first arrival that the machine
+must handle it takes over the warps that compiled code has blocked (`ptxlab.machine.schedule.turns`). Arrivals at the barrier of a cluster
+are counted by both, and those who wait there are taken over when one must wait whom the machine handles; so are those who wait for an
+mbarrier object (`Cell.WAITERS`), or for groups of wgmma (`GroupWord.WAITERS`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, MbarrierWait
+from ptxlab.isa.effects import ClusterArrive, ClusterWait, Completion, CtaBarrier, MbarrierWait, WaitGroup
 from ptxlab.isa.operands import Const, Op, Unused
 from ptxlab.native.builder import Function, Value
 
@@ -38,6 +39,7 @@ __all__ = [
     "arrivals",
     "count_service",
     "end_turn",
+    "end_turn_in",
     "has_waits",
     "meets_clusters",
     "resume",
@@ -188,8 +190,11 @@ def _arrival(op: Op) -> int:
 
 
 def has_waits(program: Program) -> bool:
-    """Whether warps wait for phases of mbarrier objects."""
-    return any(isinstance(op.effects, MbarrierWait) and op.effects.blocks for op in program.ops)
+    """Whether warps wait for phases of mbarrier objects, or for groups of wgmma."""
+    return any(
+        (isinstance(effects, MbarrierWait) and effects.blocks) or (isinstance(effects, WaitGroup) and effects.of is Completion.WGMMA_GROUP)
+        for effects in (op.effects for op in program.ops)
+    )
 
 
 def meets_clusters(program: Program) -> bool:
@@ -201,6 +206,16 @@ def count_service(words: Value, op: Value) -> None:
     """Count an execution of a service."""
     counts = words.pointer(TurnWord.COUNTS)
     counts.store(counts.load("i64", op) + 1, op)
+
+
+def end_turn_in(c: Function, waiters: Value, warp: Value, words: Value) -> None:
+    """A warp becomes the last one of those who wait for the same, and its turn ends; ``waiters`` is where the first one is named."""
+    link = waiters.variable()
+    with c.loop_while(lambda: link.get().word(0).ne(0)):
+        link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
+    link.get().store(warp)
+    warp.set_word(Word.NEXT_WAITER, 0)
+    end_turn(c, warp, words)
 
 
 def resume(words: Value, warp: Value) -> None:

@@ -2,7 +2,8 @@
 
 The four warps issue the same instructions, which are numbered in order. The last warp that issues one performs it. Compiled code issues
 one that it may repeat (`ptxlab.engine.repetitions`) for a warp if all warps that have issued it already have done so by compiled code, for
-the same execution. It leaves to the handler what continues somebody who waits, and what first has to write back another accumulator.
+the same execution. It leaves to the handler what continues somebody whom the scheduler has blocked, and what first has to write back
+another accumulator. A warp that waits for groups is blocked by compiled code (`ptxlab.engine.turns`).
 
 An accumulator is a matrix D in flight. Consecutive instructions work on one copy of it, which is written to the registers when a warp has
 waited for the last of them.
@@ -11,8 +12,9 @@ waited for the last of them.
 from __future__ import annotations
 
 from ptxlab.engine.arrivals import emit_progress, unless
-from ptxlab.engine.context import Word
-from ptxlab.engine.repetitions import FUNCTION, KEY, WORDS_GIVEN
+from ptxlab.engine.context import OF_GROUPS, Word
+from ptxlab.engine.repetitions import FUNCTION, KEY, WORDS_GIVEN, emit_calls
+from ptxlab.engine.turns import resume
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
     NAME_WORDS,
@@ -70,6 +72,7 @@ def emit_issue(module: Module) -> None:
             unless(c, _record(group, more.load("i64", index + (More.OVERLAPS + 1))).word(Record.IN_FLIGHT).eq(0))
         bases = group.at(8 * GroupWord.BASES)
         unless(c, bases.load("i64", known.word(WORDS_GIVEN + Given.RECORD) + Base.CELLS).ne(0))
+        emit_calls(c, context, known, c.const("i64", 0), -1)
     _copy_a(c, context, more, a_place.at(member * (A_BYTES // WARPS)))
     issued.store(number + 1, member)
     with c.when(last):
@@ -81,8 +84,21 @@ def emit_issue(module: Module) -> None:
         bases.set_word(Base.A, a_place.convert("ptrtoint", "i64"))
         c.call(function, "void", bases, known.at(8 * WORDS_GIVEN))
         group.set_word(GroupWord.PERFORMED, number + 1)
+        _wake(c, context, group, number + 1)
         emit_progress(context, 1)
     c.ret(0)
+
+
+def _wake(c: Function, context: Value, group: Value, performed: Value) -> None:
+    """The warps that compiled code has blocked for no further instructions can run."""
+    link = group.at(8 * GroupWord.WAITERS).variable()
+    with c.loop_while(lambda: link.get().word(0).ne(0)):
+        waiter = link.get().pointer(0)
+        with c.when(waiter.word(Word.AWAITED_PHASE).le(performed)) as otherwise:
+            link.get().store(waiter.pointer(Word.NEXT_WAITER))
+            resume(context.pointer(Word.TURNS), waiter)
+            otherwise()
+            link.set(waiter.at(8 * Word.NEXT_WAITER))
 
 
 def _copy_a(c: Function, context: Value, more: Value, place: Value) -> None:
@@ -116,12 +132,12 @@ def emit_commit_group(module: Module) -> None:
     c.ret(0)
 
 
-def emit_wait_group(module: Module) -> None:
+def emit_wait_group(module: Module, internal: bool = False) -> None:
     """``i64 groupwait(context, count)``: pass a wait for all groups but the newest ``count``, and write back their accumulators.
 
-    -1, and nothing is done, if they have not performed.
+    -1 if they have not performed: the context says for what the warp waits (`Word.AWAITS`), and nothing else is done.
     """
-    c, (context, count) = module.define("i64 groupwait(ptr context, i64 count)")
+    c, (context, count) = module.define("i64 groupwait(ptr context, i64 count)", internal=internal)
     group, member = context.pointer(Word.WARPGROUP), context.word(Word.QUADRANT)
     ring, places = _ring(group, member)
     completed = group.at(8 * GroupWord.COMPLETED)
@@ -129,7 +145,9 @@ def emit_wait_group(module: Module) -> None:
     with c.when(stop.le(completed.load("i64", member))):
         c.ret(0)
     end = ring.load("i64", (stop - 1) & places)
-    unless(c, end.le(group.word(GroupWord.PERFORMED)))
+    with c.when(end.gt(group.word(GroupWord.PERFORMED))):
+        context.set_words({Word.AWAITS: OF_GROUPS, Word.AWAITED_PHASE: end, Word.AWAITED_RESULT: count})
+        c.ret(-1)
     completed.store(stop, member)
     with c.loop(group.word(GroupWord.RECORD_COUNT)) as number:
         record = _record(group, number)

@@ -377,6 +377,12 @@ class Machine(Protocol):
     def wake(self, waiters: list[Any]) -> None:
         """Resume the entries of ``waiters`` whose wait has ended and remove them from the list."""
 
+    def take_over_waiters(self, address: int, wait_of: Callable[[int, Op], Wait]) -> None:
+        """Block those whom compiled code has blocked (`ptxlab.engine.turns`), the first of whom is named by an address.
+
+        ``wait_of`` says for what they wait: by `ptxlab.engine.context.Word.AWAITED_PHASE` and the instruction.
+        """
+
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
 
@@ -509,14 +515,18 @@ class WarpContext(Protocol):
     def join_warpgroup(self, words: int) -> None:
         """Tell compiled code the host address of the words of the warp's warpgroup (`ptxlab.isa.warpgroup_words`)."""
 
-    def state_of_shares(self, state: Hashable) -> int:
-        """The number of a state for `repeat_share`, which no other state has; 0 if compiled code does not repeat shares in this launch."""
+    def state_of_shares(self, state: Hashable, observed: Hashable) -> int:
+        """The number of a state for `repeat_share`, which no other state has; 0 if compiled code does not repeat shares in this launch.
 
-    def repeat_share(self, state: int, function: int, given: Sequence[int], kept: object) -> None:
+        ``observed`` belongs to the state if the launch is observed.
+        """
+
+    def repeat_share(self, operation: AsyncOperation, state: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat the instruction of a warpgroup that this warp has been the last to issue, in each of its warps.
 
         It does so for the same values in all registers but those of D and A, in warpgroups whose state has this number. ``function`` and
         ``given`` are as for `repeat`, with the bases of the warpgroup; the last words are those of `ptxlab.isa.warpgroup_words.Given`.
+        The handler has issued ``operation``; if the launch is observed, whether compiled code repeats it is up to the observers.
         """
 
     def repeat_box(self, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:

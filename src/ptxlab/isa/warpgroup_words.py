@@ -56,7 +56,12 @@ class GroupWord(IntEnum):
     """for each warp, how many groups it has committed"""
     COMPLETED = 18
     """for each warp, how many of them, from the oldest on, it need no longer wait for"""
-    BASES = 22
+    WAITERS = 22
+    """address of the context of the first warp that compiled code has blocked for groups, in the order in which it has; 0 if there is none
+
+    The next ones are `Word.NEXT_WAITER`. Compiled code blocks none where `AWAITED` is not `NEVER`.
+    """
+    BASES = 23
     """the bases of executions (`Base`)"""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,9 +135,13 @@ def test_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known
 
 
-@pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random", "seed": 3}, {"check": "all"}], ids=str)
-def test_nothing_is_repeated(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where operations perform later, and where the launch is observed."""
+@pytest.mark.parametrize(
+    "options", [{"policy": "lazy"}, {"policy": "random", "seed": 3}, {"check": "all", "model": "spec"}, {"trace": None}], ids=str
+)
+def test_nothing_is_repeated(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where operations perform later, and where an observer has no functions for it."""
+    if "trace" in options:
+        options = {"trace": tmp_path / "trace"}
     known, _ = launched(module(LOOPS["two D"]), monkeypatch, **options)
     assert not known
 

@@ -71,11 +71,12 @@ class Images:
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
 
     def stand(self, shared: SharedTiles) -> bool:
-        """Tell compiled code in which tiles A and B are; the result is False if it may not repeat the instruction."""
+        """Tell compiled code in which tiles the operands are; the result is False if it may not repeat the instruction."""
         offsets = [offset for offset in self.offsets if offset is not None]
-        if self._relative or not self.agree or len(self.offsets) != PAIR or len(offsets) != PAIR:
+        if self._relative or not self.agree or not offsets or len(offsets) < len(self.offsets):
             return False
-        return self.compiled.stand([(shared.place(offset), shared.placed[offset].end, shared.array(offset)) for offset in offsets])
+        tiles = [(shared.place(offset), shared.placed[offset].end, shared.array(offset)) for offset in offsets]
+        return self.compiled.stand(tiles[0], tiles[-1])
 
     def current(self, shared: SharedTiles) -> bool:
         """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""

@@ -12,7 +12,7 @@ from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
-from ptxlab.check.operands._products import CompiledProducts, CtaMemory, CtaProduct, KnownProduct
+from ptxlab.check.operands._products import CompiledProducts, CtaMemory, CtaProduct, KnownProduct, columns_of
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
@@ -172,7 +172,7 @@ class OperandCheck(Observer):
             accumulator = memory.accumulators.get(product.accumulator)
             if accumulator is None:
                 accumulator = memory.accumulators[product.accumulator] = self._compiled.accumulator(product, memory.taken)
-            accumulator.words.has(product.columns)
+            accumulator.words.has(columns_of(product))
             parts.append(CtaProduct(memory, accumulator))
         beside = bool(product.tensor_a is not None or product.scales or self._launch.program.loaded.matrices)
         product.watched = known = KnownProduct(parts, beside)

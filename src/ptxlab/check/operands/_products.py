@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab._records import dataclass
-from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._images import Images
 from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _Operands: TypeAlias = "tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]"
 """Those of an instruction and of one after it."""
 
-__all__ = ["Accumulator", "CompiledProducts", "CtaMemory", "CtaProduct", "KnownProduct"]
+__all__ = ["Accumulator", "CompiledProducts", "CtaMemory", "CtaProduct", "KnownProduct", "columns_of"]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,14 +64,15 @@ class Accumulator:
         if not tiled:
             return self._tiles
         images = self.images[tiled]
-        same = zip(images.offsets, self.words.tile_numbers, strict=True)
+        numbers = self.words.tile_numbers
+        same = zip(images.offsets, numbers[: len(images.offsets)], strict=True)
         return images, [shared.placed[offset] if offset is not None and shared.number_at(offset) == n else None for offset, n in same]
 
     def takes_tiles(self, images: Images, placed: list[PlacedTile | None], shared: SharedTiles) -> None:
         """An instruction takes these images."""
         self._tiles = images, placed
         numbers = [shared.number_at(offset) for offset in images.offsets]
-        known = len(numbers) == PAIR and None not in placed
+        known = bool(numbers) and None not in placed
         self.words.enter_tiles(images.compiled.number if known else 0, numbers)
 
 
@@ -121,6 +122,11 @@ class KnownProduct:
     beside: bool
 
 
+def columns_of(product: MatrixProduct) -> int:
+    """The columns of D, 1 if it is in registers: so compiled code knows accumulators that have been met in a CTA (`LastTaken.has`)."""
+    return max(product.columns, 1)
+
+
 class CompiledProducts:
     """Lets compiled code compare what products take from the shared memory of one CTA, in a launch.
 
@@ -143,13 +149,12 @@ class CompiledProducts:
         self._alike, self._steps = alike, steps
         self.images: dict[int, Images] = {}
         self._numbers: dict[Hashable, int] = {}
-        """Of accumulators, by their places in tensor memory."""
+        """Of accumulators, by their places in tensor memory, or by the warpgroup and the registers."""
 
     def accumulator(self, product: MatrixProduct, taken: CtaTaken) -> Accumulator:
-        """A new accumulator of a CTA. Those of all CTAs at the same place in tensor memory have one number."""
-        number = MOST_ACCUMULATORS
-        if product.columns:
-            number = self._numbers.setdefault((product.column, product.accumulator[-1]), len(self._numbers))
+        """A new accumulator of a CTA. Those of all CTAs at the same place have one number."""
+        where = (product.column, product.accumulator[-1]) if product.columns else product.accumulator[1:]
+        number = self._numbers.setdefault(where, len(self._numbers))
         return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
@@ -175,14 +180,14 @@ class CompiledProducts:
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees()
         of_a = (-1, 0) if a is None else (a.column, a.columns)
-        ask, note = repeated.calls.of(number, product.columns, product.accumulate, self._repetitions.address, *of_a)
+        ask, note = repeated.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address, *of_a)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
 
     def _of_tiles(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of tiles that tensor copies have placed."""
         number, shared = part.accumulator.number, part.memory.shared
         tiles = part.accumulator.tiles(shared)
-        if number >= MOST_ACCUMULATORS or tiles is None or not tiles[0].stand(shared):
+        if number >= MOST_ACCUMULATORS or product.tensor_a is not None or tiles is None or not tiles[0].stand(shared):
             return None
         images, before = tiles[0], part.before
         self.images[images.compiled.number] = images
@@ -190,5 +195,5 @@ class CompiledProducts:
             self.images[before.compiled.number] = before
             together = (before, images) in self._steps and not before.repeats(images)
             images.compiled.expect(before.compiled.number, together)
-        ask, note = images.compiled.calls.of(number, product.columns, product.accumulate, self._repetitions.address)
+        ask, note = images.compiled.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=images)

@@ -21,7 +21,7 @@ from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
 from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Asynchronous, Completion, Space
+from ptxlab.isa.effects import Asynchronous, Space
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.warp.warp import ConvergedLanes
@@ -73,8 +73,9 @@ class Exits:
                     self._findings.in_flight_at_exit(agent, slot.op, reads=False)
 
     def _wgmma(self, clocks: Clocks, cta: Any, ordered: NDArray[np.uint32]) -> None:
-        for what, slot in clocks.shared.items():
-            if isinstance(what, tuple) and what[:2] == (Completion.WGMMA_GROUP, cta.rank) and ordered[slot.number] < slot.clock:
+        for (rank, _), group in clocks.warpgroups.items():
+            slot = group.slot
+            if rank == cta.rank and ordered[slot.number] < slot.clock:
                 owner = clocks.owners[slot.number // 2][0]
                 assert owner is not None
                 self._findings.in_flight_at_exit(owner, slot.op, reads=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from ptxlab._records import dataclass
-from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.model import Component, Kind
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.rows import Rows, joined
 from ptxlab.check.race.clocks.slots import CopySlot, Slot
+from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
+from ptxlab.check.race.shadow.shadow_ir import StateWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WgmmaGroups", "group_handlers"]
 
-_WARPS = 4
-"""Of a warpgroup."""
 _DONE = (Component.DONE,)
-_SHARES = "wgmma shares"
-"""The slot in which a warp counts its own wgmma instructions and their groups."""
+_ISSUED_WORD = int(StateWord.ISSUED)
+_MOST_GROUPS = 1 << 16
+"""No program waits for all groups of wgmma but more than so many."""
 
 
 def _count(warp: Warp, op: Op) -> int:
@@ -92,84 +91,59 @@ def _wait_all_copies(warp: Warp, op: Op) -> None:
     _complete_groups(*_copies(warp), 0, _DONE)
 
 
-@dataclass(slots=True, eq=False)
 class WgmmaGroups:
-    """Operations of warpgroups: each of the four warps executes its share, the operation follows all of them."""
+    """Operations of warpgroups: each of the four warps executes its share, the operation follows all of them.
 
-    _recorder: AccessRecorder
-    _shares: dict[tuple[int, int, int], Rows] = field(default_factory=dict)
-    """By CTA, warpgroup and number of the operation: the joined rows of the warps that have executed their shares."""
+    Compiled code moves the clocks, whether it has executed an instruction or a handler has.
+    """
 
-    def _slot(self, clocks: Clocks, warp: Warp) -> Slot:
-        key = (Completion.WGMMA_GROUP, warp.cta.rank, warp.warp_id // _WARPS)
-        found = clocks.shared.get(key)
-        if found is None:
-            first = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id // _WARPS * _WARPS]
-            found = clocks.shared[key] = clocks.slot(first, Completion.WGMMA_GROUP)
-        return found
+    def __init__(self, recorder: AccessRecorder) -> None:
+        self._recorder = recorder
+        self._ends = recorder.launch.facts.of(_ring_size)
 
-    def share(self, warp: Warp, op: Op) -> None:
-        """A warp has executed its share of an operation."""
+    def _clock(self, clocks: Clocks, agent: Agent) -> WarpgroupClock:
+        return WarpgroupClock.of(clocks, agent, self._ends, self._recorder.launch.program.ops)
+
+    def _until_done(self, clocks: Clocks, agent: Agent, act: Callable[[int], bool], op: Op) -> None:
+        """Let compiled code do something for a warp: make what it needs."""
+        self._recorder.load(agent)
+        group = self._clock(clocks, agent)
+        while not act(op.index):
+            group.make_room(agent.rows.shape[1])
+
+    def step(self, warp: Warp, op: Op) -> None:
+        """A warp has executed its share of an operation, wgmma.commit_group or wgmma.wait_group."""
         clocks, agent = warp.state["race"]
-        counted = clocks.own(agent, _SHARES)
-        counted.clock += 1
-        if counted.clock > self._slot(clocks, warp).clock:
-            key = (id(warp.cta), warp.warp_id // _WARPS, counted.clock)
-            self._shares[key] = joined(self._shares.get(key), agent.rows)
+        self._until_done(clocks, agent, self._recorder.shadow.step_of_group, op)
 
     def issue(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: tuple[MemoryAccess, ...]) -> None:
         """The last share issues the operation."""
-        slot = self._slot(clocks, warp)
-        slot.clock += 1
-        slot.op = operation.op
-        rows = joined(self._shares.pop((id(warp.cta), warp.warp_id // _WARPS, slot.clock), None), agent.rows)
-        self._recorder.record(clocks, agent, slot, Kind.WGMMA, operation.op, accesses, rows)
-        # Keep the clocks of the four warps at their shares of the operation; only the last operation of a group is needed.
-        first = warp.cta.rank * clocks.warps + warp.warp_id // _WARPS * _WARPS
-        counts = [clocks.own(agent, _SHARES) for agent in clocks.agents[first : first + _WARPS]]
-        progress = clocks.progress.setdefault((warp.cta.rank, warp.warp_id // _WARPS), {})
-        if not any(slot.clock - 1 in count.groups for count in counts):
-            progress.pop(slot.clock - 1, None)
-        progress[slot.clock] = rows[Row.EXECUTION].copy()
-        waited = min(count.groups[0] if count.groups else 0 for count in counts)
-        for old in [at for at in progress if at < waited]:
-            del progress[old]
+        recorder, op = self._recorder, operation.op
+        words = recorder.shadow.words
+        is_recorded, words[_ISSUED_WORD] = words[_ISSUED_WORD], 0  # compiled code has numbered it, and recorded its accesses
+        if not is_recorded:
+            self._until_done(clocks, agent, recorder.shadow.issue_of_group, op)
+        group = self._clock(clocks, agent)
+        if is_recorded:
+            recorder.judge(clocks, agent, group.newest())
+        else:
+            recorder.record(clocks, agent, group.slot, Kind.WGMMA, op, accesses, group.newest())
 
-    def commit(self, warp: Warp, op: Op) -> None:
-        """wgmma.commit_group."""
-        clocks, agent = warp.state["race"]
-        slot = clocks.own(agent, _SHARES)
-        slot.groups.append(slot.clock)
 
-    def wait(self, warp: Warp, op: Op) -> None:
-        """wgmma.wait_group."""
-        clocks, agent = warp.state["race"]
-        counted = clocks.own(agent, _SHARES)
-        complete = len(counted.groups) - _count(warp, op)
-        if complete > 0:
-            number = counted.groups[complete - 1]
-            clocks.advance(agent, self._slot(clocks, warp), Component.DONE, number)
-            self._acquire_progress(warp, clocks, agent, number)
-            del counted.groups[: complete - 1]
-
-    def _acquire_progress(self, warp: Warp, clocks: Clocks, agent: Agent, number: int) -> None:
-        """A complete operation implies that each warp of the warpgroup has executed its share; it does not release their accesses."""
-        reached = clocks.progress.get((warp.cta.rank, warp.warp_id // _WARPS), {}).get(number)
-        if reached is not None:
-            row = agent.rows[Row.EXECUTION]
-            for other in clocks.agents:
-                at = other.main.number + Component.EARLY
-                if at < len(reached):
-                    row[at] = max(row[at], reached[at])
+def _ring_size(program: Any) -> int:
+    """A power of two: no wgmma.wait_group of a program leaves as many groups pending."""
+    counts = [op.operands[0] for op in program.ops if isinstance(op.effects, WaitGroup) and op.effects.of is Completion.WGMMA_GROUP]
+    most = max([min(count.value, _MOST_GROUPS) for count in counts if isinstance(count, Const)], default=0)
+    return 1 << (most + 1).bit_length()
 
 
 def group_handlers(wgmma: WgmmaGroups) -> Handlers:
     """The handlers of commits and waits, by what completes the operations."""
     of_copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
-    commits: dict[Completion, Handler] = {of_copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
-    waits: dict[Completion, Handler] = {of_copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
+    commits: dict[Completion, Handler] = {of_copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.step}
+    waits: dict[Completion, Handler] = {of_copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.step}
     return {
-        Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,
+        Asynchronous: lambda effect: wgmma.step if effect.completion is Completion.WGMMA_GROUP else None,
         CommitGroup: lambda effect: commits[effect.of],
         WaitGroup: lambda effect: _wait_all_copies if effect.everything else waits[effect.of],
     }

@@ -24,7 +24,7 @@ from ptxlab.check.race.clocks.slots import BulkSlot, Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
+from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import address_of
@@ -137,19 +137,20 @@ class Operations:
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code issues an operation again that `issued` has handled; None if it cannot."""
-        op, (issue, copied) = operation.op, self._recorder.shadow.repeated
+        op, (issue, issued, copied) = operation.op, self._recorder.shadow.repeated
         form = self._forms.get(op.index)
         if not issue or form is None or self._accumulators is not None:
             return None
         if form.handler == self._copy:
             return self._repeated_copy(operation, form.kind, copied)
         accesses = None if operation.accesses is None else operation.accesses()
-        if form.handler != self._pipe_operation or form.numbered or type(accesses) is not tuple:
+        of_group = isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.WARPGROUP
+        if not (of_group or form.handler == self._pipe_operation) or form.numbered or type(accesses) is not tuple:
             return None
         found = self._issues.get((op.index, accesses))
         if found is None:
             found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
-        return ObservedRepetition(record=((issue, address_of(found)),), kept=(found, accesses))
+        return ObservedRepetition(record=((issued if of_group else issue, address_of(found)),), kept=(found, accesses))
 
     def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int) -> ObservedRepetition | None:
         """The same for a copy; None unless it completes on one mbarrier, and nothing that it reads is watched."""

@@ -38,6 +38,10 @@ from ptxlab.check.race.shadow.shadow_ir import (
     TENSOR_COMMIT,
     TENSOR_WAITS,
     TRANSFER,
+    WARPGROUP_COMMIT,
+    WARPGROUP_FENCE,
+    WARPGROUP_SHARE,
+    WARPGROUP_WAIT,
     OpWord,
     StateWord,
 )
@@ -46,6 +50,7 @@ from ptxlab.engine.direct_services import is_direct, is_direct_arrival
 from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
+    Asynchronous,
     CommitGroup,
     Completion,
     CompletionArrival,
@@ -58,6 +63,7 @@ from ptxlab.isa.effects import (
     Space,
     TensorWait,
     WaitGroup,
+    WgmmaFence,
 )
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Const, Op
@@ -156,7 +162,7 @@ class AccessRecorder:
     def words_of(kind: Kind, op: Op, accesses: tuple[MemoryAccess, ...]) -> NDArray[np.int64]:
         """The words with which compiled code records the accesses of an operation as `record` does."""
         what, tensor = op.index | kind << _KIND_SHIFT, _TENSOR_SPACE[kind]
-        return words_of_issue(kind, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
+        return words_of_issue(kind, op.index, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
 
     @staticmethod
     def words_of_copy(kind: Kind, op: Op) -> NDArray[np.int64]:
@@ -198,12 +204,27 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     for op in program.ops:
         if isinstance(op.effects, CommitGroup) and op.effects.of is Completion.COPY_GROUP:
             table[op.index, OpWord.HOW] = COMMIT
+        elif op.row.kind == "service" and (of_group := _describe_step(op)) is not None:
+            table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = of_group
         elif is_direct_arrival(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_arrival(op)
         elif is_direct(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
     table[[2 * len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
     return table
+
+
+def _describe_step(op: Op) -> tuple[int, int] | None:
+    """The words `OpWord.HOW` and `OpWord.DETAIL` of a wgmma.mma_async, wgmma.commit_group or wgmma.wait_group."""
+    effects = op.effects
+    if isinstance(effects, Asynchronous) and effects.completion is Completion.WGMMA_GROUP:
+        return HANDLED | WARPGROUP_SHARE, 0
+    if not isinstance(effects, CommitGroup | WaitGroup) or effects.of is not Completion.WGMMA_GROUP:
+        return None
+    if isinstance(effects, CommitGroup):
+        return HANDLED | WARPGROUP_COMMIT, 0
+    (pending,) = op.operands
+    return HANDLED | WARPGROUP_WAIT, pending.value if isinstance(pending, Const) else 0
 
 
 def _describe_wait(op: Op) -> tuple[int, int]:
@@ -258,5 +279,7 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
         return HANDLED | TRANSFER | (Kind.ST << 1 | 1 if native.write else Kind.LD << 1), 0
     if isinstance(native, Nothing) and op.effects is not None:
         waits = TENSOR_WAITS[op.effects.write] if isinstance(op.effects, TensorWait) and op.aligned else 0
-        return HANDLED | waits | INIT_FENCE * isinstance(op.effects, MbarrierInitFence), 0
+        init_fence = INIT_FENCE * isinstance(op.effects, MbarrierInitFence)
+        group_fence = WARPGROUP_FENCE * (isinstance(op.effects, WgmmaFence) and op.aligned)
+        return HANDLED | waits | init_fence | group_fence, 0
     return 0, 0

@@ -24,10 +24,11 @@ from ptxlab.check.race.program.number_types import report_other_types
 from ptxlab.check.race.shadow.lanes import Lanes
 from ptxlab.check.race.shadow.meetings_ir import barrier_functions, cluster_functions
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, AgentWord, StateWord
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import direct_arrivals, direct_services
+from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services
+from ptxlab.engine.repetitions import repeatable
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
@@ -112,7 +113,12 @@ class Sanitizer(Observer):
         self._serial = BEFORE + 1
         self._shared: dict[int, Object] = {}
         self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
-        self._direct = {op.index: self.retire_hook(op) for op in launch.facts.of(direct_services)}
+        direct = (
+            *launch.facts.of(direct_services),
+            *launch.facts.of(direct_groups),
+            *(self._ops[index] for index in launch.facts.of(repeatable)),
+        )
+        self._direct = {op.index: self.retire_hook(op) for op in direct}
         self._arrivals = frozenset(op.index for op in launch.facts.of(direct_arrivals))
         self._fences = {
             index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
@@ -188,6 +194,7 @@ class Sanitizer(Observer):
         clocks: Clocks = warp.cta.state["race"]
         agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id]
         warp.state["race"] = clocks, agent
+        agent.words[AgentWord.CONTEXT] = warp.context.address
         self._tensor_memory.fill(warp, clocks, agent)
         if self._copies:
             clocks.copies(agent)

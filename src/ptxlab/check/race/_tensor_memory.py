@@ -78,7 +78,6 @@ class TensorMemoryAccesses:
         if self._transfers_occur:
             made = np.zeros(TransferWord.END, np.int64)
             made[TransferWord.BASE] = warp.cta.tensor_address + first_lane(warp.warp_id)
-            made[TransferWord.CONTEXT] = warp.context.address
             agent.transfers, agent.words[AgentWord.TRANSFERS] = made.data, address_of(made)
             for write in self.slots:
                 self._slot(clocks, agent, write)

@@ -67,10 +67,11 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
 def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callable[[], None]) -> None:
     """The same for an arrival or a group of operations, which the launch must permit."""
     service = _Service(caller, frame, op, mask, go_on)
-    with caller.code.when(caller.context.pointer(Word.PERMITTED).word(op.index).gt(0)):
+    permitted = caller.context.pointer(Word.PERMITTED).word(op.index)
+    with caller.code.when(permitted.gt(0)):
         if isinstance(op.effects, CommitGroup | WaitGroup):
             if op.effects.of is Completion.WGMMA_GROUP:
-                service.warpgroup_group(isinstance(op.effects, CommitGroup))
+                service.warpgroup_group(isinstance(op.effects, CommitGroup), permitted)
             else:
                 service.count()
         elif isinstance(op.effects, CompletionArrival):
@@ -287,16 +288,18 @@ class _Service:
                 key = (state << STATE_SHIFT) | self.op.index
                 entry = code.call(_known(code.module, len(values)), "ptr", context, key, *values)
                 with code.when(entry.ne(0)), code.when(caller.helper("groupissue", "i64", context, entry).eq(0)):
-                    self.count()
+                    self.complete(code.const("i64", 0))
 
-    def warpgroup_group(self, commits: bool) -> None:
-        """A commit of a whole warp, or a wait, for instructions of its warpgroup."""
+    def warpgroup_group(self, commits: bool, permitted: Value) -> None:
+        """A commit of a whole warp, or a wait, for instructions of its warpgroup; the context says for what it waits if it may block."""
         caller, code, context = self.caller, self.caller.code, self.caller.context
         count = self._number(self.op.operands[0], 64) if self.op.operands else code.const("i64", 0)
         with code.when(context.pointer(Word.WARPGROUP).ne(0) & self.mask.eq(_ALL_LANES)):
             done = caller.helper("groupcommit" if commits else "groupwait", "i64", context, count)
             with code.when(done.eq(0)):
-                self.count()
+                self.complete(code.const("i64", 0))
+            with code.when(permitted.le(1)):
+                context.set_word(Word.AWAITS, 0)
 
     def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
         """A copy of one lane of a box of the tensor map that ``values`` name."""

@@ -84,7 +84,7 @@ _EMIT: dict[str, Emit] = {
     "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),
     "run": lambda module, name, rest: emit_for_run(module, name, rest[0], int(rest[1])),
     "dispatch": lambda module, name, rest: _emit_dispatch(module),
-    "turns": lambda module, name, rest: emit_turns(module),
+    "turns": lambda module, name, rest: _emit_turns(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),
         lambda module, name, rest: emit_lanes(module, name.split("_")[0], rest),
@@ -128,6 +128,11 @@ _EMIT: dict[str, Emit] = {
 
 def _in_bytes(rest: list[str]) -> bool:
     return rest[-1:] == ["bytes"]
+
+
+def _emit_turns(module: Module) -> None:
+    emit_wait_group(module, internal=True)
+    emit_turns(module)
 
 
 def _emit_dispatch(module: Module) -> None:

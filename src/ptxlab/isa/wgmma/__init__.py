@@ -4,5 +4,6 @@ from ptxlab.isa.wgmma import (
     _mma,  # noqa: F401  (declare the rows)
     constants,
 )
+from ptxlab.isa.wgmma._state import warpgroup_of
 
-__all__ = ["constants"]
+__all__ = ["constants", "warpgroup_of"]

@@ -130,17 +130,18 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
         if warp.machine.observed:
             operation.accesses = partial(share.operands.accesses, warp.cta)
             operation.undefined = partial(read_undefined, group, share, warp.cta)
-            operation.product = partial(form.product, share, warp.cta, group.index)
+            operation.product = partial(group.product, share)
             operation.details = partial(WarpgroupProduct, group, share, warp.cta)
         warp.machine.enqueue(operation)
         if group.state:
-            _repeat(warp, group, share)
+            _repeat(warp, group, share, operation)
     if warp.machine.early_results and group.performed <= number:
+        group.take_over(warp.machine.take_over_waiters)
         return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)
     return None
 
 
-def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share) -> None:
+def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share, operation: context.AsyncOperation) -> None:
     """Let compiled code repeat an instruction."""
     program, repetitions = share.operands.program, share.operands.repetitions
     if program is None or not program.optimised:
@@ -151,7 +152,7 @@ def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share) -> None:
         more = group.more(share)
         given = *words, share.form.number, address_of(more)
         found = repetitions[share.accumulate] = function, given, (program, share.form, more)
-    warp.repeat_share(group.state, *found)
+    warp.repeat_share(operation, group.state, *found)
 
 
 def _undefined_bits(warp: context.WarpContext, text: Text) -> NDArray[np.uint32]:
@@ -223,7 +224,8 @@ def wait_group(warp: context.WarpContext) -> context.Wait | None:
         warp.fault("W904", "the number of groups of wgmma.wait_group must be an immediate")
     end = group.end_of(member, operand.value)
     if group.performed < end:
-        return group.wait_for(end, f"wgmma.wait_group {operand.value} waits for operations of its warpgroup", retry=True)
+        group.take_over(warp.machine.take_over_waiters)
+        return group.wait_for_groups(end, warp.op)
     if end:
         group.wait(member, operand.value)
     return None

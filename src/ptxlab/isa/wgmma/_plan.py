@@ -14,7 +14,7 @@ from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import MatrixOperand
 from ptxlab.isa.warpgroup_words import Base
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_index, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._matrices import matrices_of
@@ -120,10 +120,6 @@ class Form:
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
     plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(512))
-
-    def product(self, share: Share, cta: context.Cta, warpgroup: int) -> MatrixProduct:
-        """What is multiplied, for observers."""
-        return MatrixProduct(share.operands.matrices, (cta,), (cta, warpgroup, self.key), self.d, share.accumulate)
 
     @property
     def chunks(self) -> int:

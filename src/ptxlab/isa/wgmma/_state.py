@@ -7,7 +7,7 @@ is written back when a warp has waited for the last of them. Compiled code does 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.effects import Supply
-from ptxlab.isa.operands import Op
+from ptxlab.isa.operands import Const, Op
+from ptxlab.isa.tiles import MatrixProduct
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
     NEVER,
@@ -43,8 +44,8 @@ _WORD = (1 << 64) - 1
 
 U32 = NDArray[np.uint32]
 
-_STATE, _PERFORMED, _BEGUN, _AWAITED, _ISSUED = (
-    int(word) for word in (GroupWord.STATE, GroupWord.PERFORMED, GroupWord.BEGUN, GroupWord.AWAITED, GroupWord.ISSUED)
+_STATE, _PERFORMED, _BEGUN, _AWAITED, _ISSUED, _WAITERS = (
+    int(word) for word in (GroupWord.STATE, GroupWord.PERFORMED, GroupWord.BEGUN, GroupWord.AWAITED, GroupWord.ISSUED, GroupWord.WAITERS)
 )
 _COMMITTED, _COMPLETED, _BASES = (int(word) for word in (GroupWord.COMMITTED, GroupWord.COMPLETED, GroupWord.BASES))
 _BASE_OF_A = _BASES + int(Base.A)
@@ -102,11 +103,11 @@ class Warpgroup(context.Supplied):
     words, address : int64 that compiled code has, too (`GroupWord`), and their host address
     shares : by number, instructions that some warp has not issued yet, without those of compiled code (`taken_over`)
     frames : the registers of the warps that have executed a wgmma
-    waiters : converged lanes that wait for `performed` to grow
+    waiters : converged lanes that wait for `performed` to grow, without those that compiled code has blocked
     """
 
     __slots__ = (
-        *("_a", "_accumulators", "_array", "_awaited", "_bases", "_ends", "_matrices", "_records", "_slots"),
+        *("_a", "_accumulators", "_array", "_awaited", "_bases", "_ends", "_matrices", "_products", "_records", "_slots"),
         *("address", "cta", "frames", "index", "shares", "waiters", "words"),
     )  # fmt: skip
 
@@ -117,6 +118,7 @@ class Warpgroup(context.Supplied):
         self.waiters: list[object] = []
         self._awaited: list[int] = []
         self._accumulators: dict[int, Accumulator] = {}
+        self._products: dict[tuple[Operands, bool], MatrixProduct] = {}
         count, ends = len(matrices.overlaps), matrices.ends
         self._records = _BASES + Base.CELLS + count
         self._slots = self._records + RECORD_WORDS * count
@@ -201,6 +203,16 @@ class Warpgroup(context.Supplied):
             self.words[_BASE_OF_A] = address_of(share.a_words)
         program.run(self._bases, share.accumulate, 0)
 
+    def product(self, share: Share) -> MatrixProduct:
+        """What is multiplied, for observers: the same object for the same operands."""
+        key = share.operands, share.accumulate
+        found = self._products.get(key)
+        if found is None:
+            form = share.form
+            accumulator = self.cta, self.index, form.key
+            found = self._products[key] = MatrixProduct(share.operands.matrices, (self.cta,), accumulator, form.d, share.accumulate)
+        return found
+
     def more(self, share: Share) -> NDArray[np.int64]:
         """What compiled code must know more of an execution (`ptxlab.isa.warpgroup_words.More`)."""
         form = share.form
@@ -213,6 +225,8 @@ class Warpgroup(context.Supplied):
     def complete(self, number: int, launch: context.Machine) -> None:
         """An instruction has been performed."""
         self.words[_PERFORMED] = number + 1
+        if self.words[_WAITERS]:
+            self.take_over(launch.take_over_waiters)
         if self.waiters:
             launch.wake(self.waiters)
             self._awaited = [end for end in self._awaited if end > number + 1]
@@ -302,6 +316,21 @@ class Warpgroup(context.Supplied):
         self.words[_AWAITED] = min(self.words[_AWAITED], end)
         return context.Wait(ready=lambda: self.performed >= end, describe=describe, retry=retry, on=self)
 
+    def wait_for_groups(self, end: int, op: Op) -> context.Wait:
+        """Wait in an instruction for groups whose last instruction plus one has this number."""
+        assert isinstance(op.operands[0], Const)
+        return self.wait_for(end, f"wgmma.wait_group {op.operands[0].value} waits for operations of its warpgroup", retry=True)
+
+    def take_over(self, block: Callable[[int, Callable[[int, Op], context.Wait]], None]) -> None:
+        """Let the scheduler continue those who wait for groups, and not compiled code, which has blocked them.
+
+        ``block`` is `ptxlab.isa.context.Machine.take_over_waiters`.
+        """
+        first = self.words[_WAITERS]
+        if first:
+            self.words[_WAITERS] = 0
+            block(first, self.wait_for_groups)
+
     def missing(self) -> str:
         """The numbers of the warps that have not issued the oldest incomplete instruction."""
         first = min(self.words[_ISSUED : _ISSUED + WARPS])
@@ -325,7 +354,7 @@ def warpgroup_of(warp: context.WarpContext) -> Warpgroup:
                 f"{warp.cta.threads} threads",
                 fix="launch CTAs with a multiple of 128 threads",
             )
-        state = warp.state_of_shares(warp.cta.shared.size)
+        state = warp.state_of_shares(warp.cta.shared.size, (warp.cta.shared_address, index))
         found = groups[index] = Warpgroup(warp.cta, index, warp.machine.of_program(matrices_of), state)
     warp.state[_KEY] = found
     found.join(warp)

@@ -120,6 +120,7 @@ class Launch(Prepared):
         self._template = executable.template.data
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
+        self.take_over_waiters = self.scheduler.take_over_waiters
         self._frames: list[Frame] = []
         self._memories: list[CtaMemory] = []
         fill_launch_words(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
@@ -27,7 +28,7 @@ _WAITERS = slice(Cell.WAITERS, Cell.WAITERS + 2)
 _ARRIVED, _PHASE, _CLUSTER_AWAITED, _FIRST_WAITER, _LIVE = (
     int(c) for c in (ClusterCell.ARRIVED, ClusterCell.PHASE, ClusterCell.AWAITED, ClusterCell.WAITERS, ClusterCell.LIVE)
 )
-_LANES, _AWAITED_PHASE = int(Word.CLUSTER_LANES), int(Word.AWAITED_PHASE)
+_LANES = int(Word.CLUSTER_LANES)
 
 
 @dataclass(slots=True, eq=False)
@@ -188,7 +189,7 @@ class MbarrierState(_Barrier):
 
         first = self._waiters[0]
         self._waiters[0] = 0
-        self.launch.scheduler.take_over_waiters(first, lambda warp, op: phase_wait(self, warp.words[_AWAITED_PHASE], op))
+        self.launch.scheduler.take_over_waiters(first, partial(phase_wait, self))
 
     def completed(self, parity: int) -> bool:
         """Return whether the phase of this parity (its lowest bit) has completed."""
@@ -378,7 +379,7 @@ class ClusterBarrier(_Barrier):
         first = self.cells[_FIRST_WAITER]
         self.cells[_FIRST_WAITER] = 0
         self.cells[_CLUSTER_AWAITED] = 1
-        self.launch.scheduler.take_over_waiters(first, lambda warp, op: cluster_wait_of(self))
+        self.launch.scheduler.take_over_waiters(first, lambda _, __: cluster_wait_of(self))
 
     def state(self, cluster: Cluster) -> tuple[object, ...]:
         """What decides how the barrier goes on, besides the threads that wait at it."""

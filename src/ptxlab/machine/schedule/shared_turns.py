@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, Context, Word
+from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Context, Word
 from ptxlab.engine.turns import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
 from ptxlab.isa.context import Wait
 from ptxlab.isa.operands import Op
@@ -14,6 +14,8 @@ from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import Warp
 
 if TYPE_CHECKING:
+    from ptxlab.isa.context import Wait, WarpContext
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
@@ -106,10 +108,12 @@ class SharedTurns(Waits):
                 self._take_over_waits(each, turns.ready)
 
     def _take_over_waits(self, cta: CtaState, ready: ReadyWarps) -> None:
-        """Take over the waits for mbarrier objects and at the barrier of the cluster of the warps of a CTA.
+        """Take over the waits of the warps of a CTA: for mbarrier objects, for groups of wgmma, and at the barrier of the cluster.
 
-        So are those that are over but for the instruction, which is to run again.
+        Also those that are over but for the instruction, which is to run again.
         """
+        from ptxlab.isa.wgmma import warpgroup_of
+
         for warp in cta.warps:
             words = warp.words
             awaits = words[_AWAITS]
@@ -119,13 +123,15 @@ class SharedTurns(Waits):
                 ready.keep(warp)
             elif awaits & BY_CLUSTER:
                 cta.group.barrier.take_over()
+            elif awaits == OF_GROUPS:
+                warpgroup_of(cast("WarpContext", warp)).take_over(self.take_over_waiters)
             elif awaits:
                 cta.mbarriers[awaits & ~BY_PARITY].take_over()
 
-    def take_over_waiters(self, address: int, wait_of: Callable[[Warp, Op], Wait]) -> None:
+    def take_over_waiters(self, address: int, wait_of: Callable[[int, Op], Wait]) -> None:
         """Take over warps that compiled code has blocked where it links them (`Word.NEXT_WAITER`); the first one's context has an address.
 
-        ``wait_of`` gives for a warp, and its instruction, what it waits for.
+        ``wait_of`` says for what a warp waits, by `Word.AWAITED_PHASE` and its instruction.
         """
         assert self.compiled_turns is not None
         while address:
@@ -133,7 +139,8 @@ class SharedTurns(Waits):
             words, (group,) = warp.words, warp.converged
             warp.catch_up()
             index = words[_INFO]
-            self.block(group, wait_of(warp, self.launch.program.ops[index]), index, words[_ACTIVE])
+            wait = wait_of(words[_AWAITED_PHASE], self.launch.program.ops[index])
+            self.block(group, wait, index, words[_ACTIVE])
             address, words[_AWAITS] = words[_NEXT_WAITER], 0
 
     def take_over(self, cells: memoryview, number: int) -> None:

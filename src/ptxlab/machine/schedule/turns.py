@@ -101,7 +101,7 @@ class CompiledTurns:
     address : their host address
     ready : the warps that can run
     arrivals : by op, how its warp waits at a barrier, or 0 (`ptxlab.engine.turns.arrivals`); 0 for those that are not the compiled ones
-    waits : whether compiled code may block warps that wait for phases of mbarrier objects, or at barriers of clusters
+    waits : whether compiled code may block warps that wait for phases of mbarrier objects, for groups of wgmma, or at barriers of clusters
     """
 
     __slots__ = ("address", "arrivals", "ready", "waits", "words")

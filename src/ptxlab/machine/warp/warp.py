@@ -18,7 +18,7 @@ from ptxlab.engine.repetitions import NO_STATE, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
-from ptxlab.isa.effects import CompletionArrival
+from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitGroup
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
@@ -99,14 +99,20 @@ def _permit_waits(launch: Launch) -> None:
 
 
 def _permit_arrivals(launch: Launch) -> None:
-    """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once."""
+    """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once.
+
+    Groups of bulk copies are completed only where nothing observes the launch. Waits for groups of wgmma may block the warp.
+    """
     observer, facts, permitted = launch.observer, launch.facts, launch.host_memory.permitted
     arrivals, groups = ([op for op in facts.of(find) if op.index not in facts.changed] for find in (direct_arrivals, direct_groups))
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
-    for op in groups if observer is None and not launch.deferred else ():
-        permitted[op.index] = 1
+    turns = launch.scheduler.compiled_turns
+    for op in groups if launch.scheduler.counted_at and not launch.deferred else ():
+        of_warpgroup = isinstance(op.effects, CommitGroup | WaitGroup) and op.effects.of is Completion.WGMMA_GROUP
+        if observer is None or (of_warpgroup and observer.allows_direct_completion(op)):
+            permitted[op.index] = 2 if of_warpgroup and turns is not None and turns.waits else 1
 
 
 def fill_cta_words(launch: Launch, cta: CtaState) -> None:
@@ -258,6 +264,12 @@ class Warp(Registers):
 
     def _repeat(self, operation: AsyncOperation, state: Hashable | None, function: int, given: Sequence[int], kept: object) -> bool:
         """Enter an execution with the calls for observers; False if an observer has none."""
+        found = self.launch.host_memory.repetitions
+        assert found is not None
+        return self._enter(operation, NO_STATE if state is None else found.number(state), self.one_lane(), function, given, kept)
+
+    def _enter(self, operation: AsyncOperation, state: int, lane: int, function: int, given: Sequence[int], kept: object) -> bool:
+        """The same for a state with a number, and the values of registers in a lane."""
         calls: tuple[Call, ...] = ()
         observer, found = self.launch.observer, self.launch.host_memory.repetitions
         assert found is not None
@@ -266,28 +278,27 @@ class Warp(Registers):
             if observed is None:
                 return False
             calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
-        registers, lane = self.launch.facts.of(repeatable)[self.op.index], self.one_lane()
-        number = NO_STATE if state is None else found.number(state)
-        found.add(self.op.index, number, [self.lane_value(Reg(index), 64, lane) for index in registers], function, given, kept, calls)
+        values = [self.lane_value(Reg(index), 64, lane) for index in self.launch.facts.of(repeatable)[self.op.index]]
+        found.add(self.op.index, state, values, function, given, kept, calls)
         return True
 
     def join_warpgroup(self, words: int) -> None:
         """Tell compiled code the words of the warp's warpgroup; see `ptxlab.isa.WarpContext`."""
         self.words[_AT.WARPGROUP] = words
 
-    def state_of_shares(self, state: Hashable) -> int:
+    def state_of_shares(self, state: Hashable, observed: Hashable) -> int:
         """The number of a state for `repeat_share`; see `ptxlab.isa.WarpContext`."""
-        launch = self.launch
+        launch, words = self.launch, self.words
         found = launch.host_memory.repetitions
-        repeats = found is not None and self.words[_AT.REPETITIONS] and launch.observer is None and not launch.early_results
-        return found.number(state) if found is not None and repeats else NO_STATE
+        if found is None or not words[_AT.REPETITIONS] or not words[_AT.SERVICES] or launch.early_results:
+            return NO_STATE
+        return found.number(state if launch.observer is None else (state, observed))
 
-    def repeat_share(self, state: int, function: int, given: Sequence[int], kept: object) -> None:
+    def repeat_share(self, operation: AsyncOperation, state: int, function: int, given: Sequence[int], kept: object) -> None:
         """Let compiled code repeat this share of the warpgroup's instruction; see `ptxlab.isa.WarpContext`."""
-        index, facts, found = self.op.index, self.launch.facts, self.launch.host_memory.repetitions
-        registers = facts.of(repeatable).get(index)
-        if registers is not None and index not in facts.changed and found is not None:
-            found.add(index, state, [self.lane_value(Reg(register), 64, 0) for register in registers], function, given, kept)
+        index, facts = self.op.index, self.launch.facts
+        if index in facts.of(repeatable) and index not in facts.changed:
+            self._enter(operation, state, 0, function, given, kept)
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
 from itertools import chain, count
@@ -23,7 +22,7 @@ _NUMBERS = count(1)
 
 
 class _ImagesWord(IntEnum):
-    """The words of images: their number; and those of the tiles of A and B (`_TileWord`).
+    """The words of images: their number; and those of the tiles of A and B (`_TileWord`), which are the same if A is in registers.
 
     ``FROM`` is the number of images after which the instruction may take these, -1 if there are none; ``TOGETHER`` is 1 if it may take
     them from the same tiles.
@@ -120,8 +119,8 @@ class RepeatedTiles:
         words[_ImagesWord.NUMBER], words[_ImagesWord.FROM] = self.number, -1
         self._calls: RepetitionCalls | None = None
 
-    def stand(self, tiles: Sequence[tuple[int, int, int]]) -> bool:
-        """The tiles in which A and B are: of each the number of its place, its end, and the number of its array.
+    def stand(self, *tiles: tuple[int, int, int]) -> bool:
+        """The tiles of the first and of the last operand: of each the number of its place, its end, and the number of its array.
 
         The result is False if compiled code knows nothing of such a place.
         """

@@ -15,6 +15,7 @@ from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
 from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import BulkSlot, CopySlot, MainSlot, PipeSlot, Slot
+from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, BulkWord, PipeWord
 from ptxlab.engine.turns import BarrierCell, ClusterCell
 from ptxlab.isa.effects import Completion, ProxyFence, Scope, Space
@@ -118,13 +119,12 @@ class Clocks:
         width = max(1 << (columns - 1).bit_length(), _SMALLEST_WIDTH)
         self.rows: NDArray[np.uint32] = np.zeros((agents, len(Row), width), np.uint32)
         self.owners: list[tuple[Agent | None, Hashable]] = []
-        self.shared: dict[Hashable, Slot] = {}
         self.before = self.slot(None, "the grid before")
         self.agents: list[Agent] = []
         self.meeting: ClusterClock | None = None
         """That of the barrier of the cluster, made on first use (`cluster_clock`)."""
-        self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
-        """By rank and warpgroup: the clocks of the four warps when they executed their shares of a wgmma.mma_async, by its number."""
+        self.warpgroups: dict[tuple[int, int], WarpgroupClock] = {}
+        """By rank and number those that execute wgmma.mma_async (`WarpgroupClock.of`)."""
         self.maps: list[int] = []
         """The slots that number changes of tensor maps."""
         self.warps = warps

@@ -6,6 +6,7 @@ from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow._mbarriers_ir import emit_mbarrier_functions
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
+from ptxlab.check.race.shadow._warpgroups_ir import emit_warpgroup_functions
 from ptxlab.check.race.shadow.issue_ir import as_running
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
@@ -23,6 +24,10 @@ from ptxlab.check.race.shadow.shadow_ir import (
     TENSOR_COMMIT,
     TENSOR_WAITS,
     TRANSFER,
+    WARPGROUP_COMMIT,
+    WARPGROUP_FENCE,
+    WARPGROUP_SHARE,
+    WARPGROUP_WAIT,
     AgentWord,
     OpWord,
     StateWord,
@@ -53,6 +58,7 @@ def emit_drain(module: Module) -> None:
     _wait(module)
     _copy_wait(module)
     emit_mbarrier_functions(module)
+    emit_warpgroup_functions(module)
     c = Function(module, "drain", "i64", "ptr state")
     state = c["state"]
     rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
@@ -95,6 +101,10 @@ def emit_drain(module: Module) -> None:
             python.set(c.call("tensor_commit", "i64", state, row))
         with c.when((how & INIT_FENCE).ne(0)):
             python.set(agent.word(AgentWord.INIT_FENCED).eq(0).to("i64"))
+        with c.when((how & (WARPGROUP_SHARE | WARPGROUP_COMMIT | WARPGROUP_WAIT)).ne(0)):
+            python.set(c.call("group_step", "i64", state, info))
+        with c.when((how & WARPGROUP_FENCE).ne(0)):
+            python.set(_parted(state, row))
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when(python.get().ne(0) | (fence & suspect)):
             c.ret(index)
@@ -186,16 +196,21 @@ def _transfer(module: Module) -> None:
     c.ret(DONE)
 
 
+def _parted(state: Value, row: Value) -> Value:
+    """Not 0 if some threads of the warp do not execute an aligned instruction, or if there is already such an instruction."""
+    context = state.pointer(StateWord.AGENT).pointer(AgentWord.CONTEXT)
+    missing = context.word(Word.LIVE) & ~context.word(Word.EXITED) & ~(row.load("i64") >> 32)
+    return missing | state.word(StateWord.PARTED)
+
+
 def _wait(module: Module) -> None:
     """``i64 wait(state, row, how)``: a tcgen05.wait, as `wait_for_transfers` does; PYTHON if nothing has been done."""
     c = Function(module, "wait", "i64", "ptr state, ptr row, i64 how", internal=True)
     state, row, how = c.parameters
     transfers = state.pointer(StateWord.AGENT).pointer(AgentWord.TRANSFERS)
-    context = transfers.pointer(TransferWord.CONTEXT)
-    missing = context.word(Word.LIVE) & ~context.word(Word.EXITED) & ~(row.load("i64") >> 32)
     write = (how & TENSOR_WAITS[True]).ne(0)
-    parted, suspects = state.word(StateWord.PARTED), state.word(StateWord.SUSPECT_COUNT)
-    with c.when((missing | parted | suspects | write.select(0, transfers.word(TransferWord.HELD))).ne(0)):
+    suspects = state.word(StateWord.SUSPECT_COUNT)
+    with c.when((_parted(state, row) | suspects | write.select(0, transfers.word(TransferWord.HELD))).ne(0)):
         c.ret(PYTHON)
     own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
     slot, clock = own.load("i64"), own.load("i64", 1).to("i32")

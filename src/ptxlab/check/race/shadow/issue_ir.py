@@ -1,4 +1,4 @@
-"""The compiled function that records an operation on tensor memory when compiled code issues it again."""
+"""The compiled functions that record an operation on tensor memory or of a warpgroup when compiled code issues it again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON
-from ptxlab.check.race.shadow.shadow_ir import AgentWord, PipeWord, StateWord
+from ptxlab.check.race.shadow._warpgroups_ir import joined_rows
+from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, PipeWord, StateWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["as_running", "emit_issue", "ready_agent", "words_of_issue"]
+__all__ = ["as_running", "emit_issue", "emit_issue_of_group", "ready_agent", "words_of_issue"]
 
 _HEADER = range(StateWord.ROWS, StateWord.AGENT + 1)
 """The words that say which agent runs."""
@@ -26,7 +27,8 @@ class _IssueWord(IntEnum):
 
     COUNT = 0
     KIND = 1
-    END = 2
+    OP = 2
+    END = 3
 
 
 class _AccessWord(IntEnum):
@@ -38,10 +40,10 @@ class _AccessWord(IntEnum):
     END = 6
 
 
-def words_of_issue(kind: int, accesses: Sequence[tuple[tuple[int, ...], int, bool]]) -> NDArray[np.int64]:
+def words_of_issue(kind: int, op: int, accesses: Sequence[tuple[tuple[int, ...], int, bool]]) -> NDArray[np.int64]:
     """The words of an operation; of each access `MemoryAccess.where`, the second word of an entry, and if it writes to tensor memory."""
     rows = [word for where, what, accumulates in accesses for word in (*where, what, int(accumulates))]
-    return np.array([len(accesses), kind, *rows], np.uint64).view(np.int64)
+    return np.array([len(accesses), kind, op, *rows], np.uint64).view(np.int64)
 
 
 def ready_agent(c: Function, context: Value) -> tuple[Value, Value]:
@@ -104,11 +106,40 @@ def emit_issue(module: Module) -> None:
             with c.when(~accumulator | other.ne(0)):
                 with c.when(accumulator):
                     state.set_words(again)
-                for at in range(_AccessWord.WHAT):
-                    state.set_word(StateWord.ACCESSED + at, access.word(_AccessWord.WHERE + at))
-                state.set_word(StateWord.ACCESSED + _AccessWord.WHAT, who)
-                state.set_word(StateWord.ACCESSED + _AccessWord.WHAT + 1, access.word(_AccessWord.WHAT))
-                c.call("ranges", "void", state)
+                _record(c, state, access, who)
+    _return_issued(c, state)
+
+
+def emit_issue_of_group(module: Module) -> None:
+    """``i64 issued(context, words, lane)``: the same for the last share in an operation of a warpgroup; the lane means nothing."""
+    c = Function(module, "issued", "i64", "ptr context, ptr words, i64 lane")
+    context, words, _ = c.parameters
+    agent, state = ready_agent(c, context)
+    group, outcome = agent.pointer(AgentWord.WARPGROUP), c.variable("i64", PYTHON)
+    with as_running(state, agent):
+        outcome.set(c.call("group_issue", "i64", state, words.word(_IssueWord.OP)))
+        with c.when(outcome.get().eq(DONE)):
+            number = group.word(BulkWord.CLOCK)
+            state.set_word(StateWord.ROWS, joined_rows(state, group, number).convert("ptrtoint", "i64"))
+            with c.loop(words.word(_IssueWord.COUNT)) as i:
+                access = words.at(i * (8 * _AccessWord.END) + 8 * _IssueWord.END)
+                _record(c, state, access, (group.word(BulkWord.NAME) << 32) | number)
+    with c.when(outcome.get().ne(DONE)):
+        c.ret(PYTHON)
+    _return_issued(c, state)
+
+
+def _record(c: Function, state: Value, access: Value, who: Value) -> None:
+    """Record an access (`_AccessWord`); ``who`` is the first word of an entry."""
+    for at in range(_AccessWord.WHAT):
+        state.set_word(StateWord.ACCESSED + at, access.word(_AccessWord.WHERE + at))
+    state.set_word(StateWord.ACCESSED + _AccessWord.WHAT, who)
+    state.set_word(StateWord.ACCESSED + _AccessWord.WHAT + 1, access.word(_AccessWord.WHAT))
+    c.call("ranges", "void", state)
+
+
+def _return_issued(c: Function, state: Value) -> None:
+    """Return whether Python must judge what has been recorded."""
     with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0)):
         state.set_word(StateWord.ISSUED, 1)
         c.ret(PYTHON)

@@ -7,7 +7,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,22 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab._digests import blake2b
 from ptxlab._records import dataclass
+from ptxlab.check.race.shadow._clocks_ir import DONE
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
 from ptxlab.check.race.shadow.copies_ir import emit_copied
-from ptxlab.check.race.shadow.issue_ir import emit_issue
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, NEAR, OBJECT_WORDS, SUSPECT_WORDS, AgentWord, OpWord, StateWord, emit_shadow
+from ptxlab.check.race.shadow.issue_ir import emit_issue, emit_issue_of_group
+from ptxlab.check.race.shadow.shadow_ir import (
+    AGENT_HEADER,
+    NEAR,
+    OBJECT_WORDS,
+    OP_WORDS,
+    SUSPECT_WORDS,
+    AgentWord,
+    OpWord,
+    StateWord,
+    emit_shadow,
+)
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes, sparse_bytes
 from ptxlab.native import address_of
@@ -37,7 +48,7 @@ _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
 
 
-_EXPORTS = "drain", "ranges", "replay", "issue", "copied"
+_EXPORTS = "drain", "ranges", "group_step", "group_issue", "replay", "issue", "issued", "copied"
 _DRAINED, _DRAINED_AT = Struct("3Q"), 8 * StateWord.DRAINED
 _ACCESSED, _ACCESSED_AT = Struct("6Q"), 8 * StateWord.ACCESSED
 ACCUMULATOR, _ACCUMULATOR_AT = Struct("3Q"), 8 * StateWord.ACCUMULATOR
@@ -53,7 +64,8 @@ _ROWS_OF_ACCESS = 64
 def _sources() -> str:
     """A digest of the modules that decide the code beside the packages that every key of the cache includes."""
     here = Path(__file__).parent
-    files = sorted(here.glob("*.py")), [here.parent / "clocks" / "mbarrier_clock.py", here.parents[1] / "model.py"]
+    clocks = [here.parent / "clocks" / f"{name}_clock.py" for name in ("mbarrier", "warpgroup")]
+    files = sorted(here.glob("*.py")), [*clocks, here.parents[1] / "model.py"]
     return blake2b(b"".join(file.read_bytes() for group in files for file in group)).hexdigest()
 
 
@@ -61,12 +73,26 @@ def _request(opt: int) -> tuple[object, ...]:
     return "shadow", opt, _sources()
 
 
+class _Compiled(NamedTuple):
+    """The functions that Python calls, and the addresses of the others."""
+
+    drain: Any
+    ranges: Any
+    group_step: Any
+    group_issue: Any
+    replay: int
+    issue: int
+    issued: int
+    copied: int
+
+
 @cache
-def shadow_functions(opt: int = 2) -> tuple[Any, Any, int, int, int]:
-    """``drain`` and ``ranges``, and the addresses of ``replay``, ``issue`` and ``copied``, compiled or from the cache."""
-    library = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt)
-    drain, ranges = library.function("drain", ctypes.c_int64, ctypes.c_void_p), library.function("ranges", None, ctypes.c_void_p)
-    return drain, ranges, *map(library.address, _EXPORTS[2:])
+def shadow_functions(opt: int = 2) -> _Compiled:
+    """The functions, compiled or from the cache."""
+    library, state = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt), ctypes.c_void_p
+    drain, ranges = library.function("drain", ctypes.c_int64, state), library.function("ranges", None, state)
+    of_groups = [library.function(name, ctypes.c_int64, state, ctypes.c_int64) for name in _EXPORTS[2:4]]
+    return _Compiled(drain, ranges, *of_groups, *map(library.address, _EXPORTS[4:]))
 
 
 def _ir(opt: int) -> str:
@@ -76,6 +102,7 @@ def _ir(opt: int) -> str:
     emit_drain(module)
     emit_replay(module, quick=not opt)
     emit_issue(module)
+    emit_issue_of_group(module)
     emit_copied(module)
     return module.text()
 
@@ -85,7 +112,7 @@ class _Functions:
 
     def __init__(self) -> None:
         is_kept = native.OBJECTS.read(native.object_key(*_request(2))) is not None
-        self.drain, self.ranges, self.replay, self.issue, self.copied = shadow_functions(2 if is_kept else 0)
+        self.compiled = shadow_functions(2 if is_kept else 0)
         self.are_quick = not is_kept
         left = np.array([_QUICK_ROWS], np.int64)
         self._left, self.left_address = left.data, address_of(left)
@@ -107,7 +134,7 @@ class _Functions:
 
     def optimise(self) -> None:
         """Use the optimised functions from now on: much has been recorded."""
-        self.drain, self.ranges, self.replay, self.issue, self.copied = shadow_functions()
+        self.compiled = shadow_functions()
         self.are_quick = False
         self.quick_rows = -1  # quick functions that compiled code still has leave the rows
 
@@ -171,16 +198,17 @@ class Shadow:
     @property
     def replay(self) -> int:
         """The address of the function that processes a warp's rows when it stops; 0 if there is none."""
-        return self._functions.replay
+        return self._functions.compiled.replay
 
     @property
-    def repeated(self) -> tuple[int, int]:
-        """The addresses of the functions that record an operation on tensor memory and a copy when compiled code issues them again.
+    def repeated(self) -> tuple[int, int, int]:
+        """The addresses of the functions that record what compiled code issues again.
 
-        0 if there are none. Functions without optimisation are not given: they would stay in use.
+        That is an operation on tensor memory, one of a warpgroup, or a copy. 0 if there are none. Functions without optimisation are not
+        given: they would stay in use.
         """
         functions = self._functions
-        return (0, 0) if functions.are_quick else (functions.issue, functions.copied)
+        return (0, 0, 0) if functions.are_quick else (functions.compiled.issue, functions.compiled.issued, functions.compiled.copied)
 
     def serve(self, agent: memoryview) -> None:
         """Let compiled code process the rows of a warp; ``agent`` are its words (`AgentWord`)."""
@@ -258,8 +286,18 @@ class Shadow:
         if functions.are_quick:
             functions.recorded(count - first)
         _DRAINED.pack_into(self._bytes, _DRAINED_AT, rows, first, count)
-        at: int = functions.drain(self._address)
+        at: int = functions.compiled.drain(self._address)
         return at
+
+    def step_of_group(self, op: int) -> bool:
+        """The running agent has executed an instruction of its warpgroup; False if there is no room (`WarpgroupClock.make_room`)."""
+        done: int = self._functions.compiled.group_step(self._address, address_of(self._keep[0]) + 8 * OP_WORDS * op)
+        return done == DONE
+
+    def issue_of_group(self, op: int) -> bool:
+        """The running agent executes the last share in an instruction of its warpgroup; False as before."""
+        done: int = self._functions.compiled.group_issue(self._address, op)
+        return done == DONE
 
     def access(self, access: MemoryAccess, who: int, what: int) -> None:
         """Record one access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
@@ -269,7 +307,7 @@ class Shadow:
         if functions.are_quick:
             functions.recorded(_ROWS_OF_ACCESS)
         _ACCESSED.pack_into(self._bytes, _ACCESSED_AT, *access.where, who, what)
-        functions.ranges(self._address)
+        functions.compiled.ranges(self._address)
 
     def size_of(self, op: int) -> int:
         """The bytes that one lane of an instruction accesses, 0 if its rows do not tell."""

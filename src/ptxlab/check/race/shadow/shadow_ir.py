@@ -47,6 +47,10 @@ __all__ = [
     "TENSOR_WAITS",
     "TRANSFER",
     "UNWRITTEN",
+    "WARPGROUP_COMMIT",
+    "WARPGROUP_FENCE",
+    "WARPGROUP_SHARE",
+    "WARPGROUP_WAIT",
     "AgentWord",
     "BulkWord",
     "MemoWord",
@@ -91,6 +95,10 @@ MBARRIER_ARRIVAL, TENSOR_COMMIT = 0x4000000, 0x8000000
 """Arrivals on an mbarrier object, or announcements of bytes, and tcgen05.commit. Python handles the same ones as of waits."""
 INIT_FENCE = 0x100000000
 """fence.mbarrier_init. Python handles it if the warp has initialised mbarrier objects since the one before."""
+WARPGROUP_SHARE, WARPGROUP_COMMIT, WARPGROUP_WAIT = 0x10000000, 0x20000000, 0x40000000
+"""A warp's share of a wgmma.mma_async, wgmma.commit_group and wgmma.wait_group."""
+WARPGROUP_FENCE = 0x80000000
+"""wgmma.fence, which does nothing. Python handles it if some threads do not execute it, or an aligned instruction before."""
 ARRIVES_ONCE, LANES_ARRIVE, ANNOUNCES = range(3)
 """What a warp does with an mbarrier object (`OpWord.DETAIL`)."""
 OP_WORDS = 3
@@ -105,11 +113,13 @@ class OpWord(IntEnum):
     HOW = 0
     """kind << 1 | write, `READS_TOO`; bit 8: `COPY_ACCESS`; bit 16: `HANDLED`; bit 17: `ACCESSES_TOO`; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
-    `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`; bit 32: `INIT_FENCE`"""
+    `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`; bits 28 to 31: those of warpgroups; bit
+    32: `INIT_FENCE`"""
     SIZE = 1
     DETAIL = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of
-    cp.async.wait_group, the number of groups that it leaves pending; of an arrival, `ARRIVES_ONCE`, `LANES_ARRIVE` or `ANNOUNCES`"""
+    cp.async.wait_group or wgmma.wait_group, the number of groups that it leaves pending; of an arrival, `ARRIVES_ONCE`, `LANES_ARRIVE` or
+    `ANNOUNCES`"""
 
 
 class StateWord(IntEnum):
@@ -193,6 +203,10 @@ class AgentWord(IntEnum):
     """the address of the addresses of the tables of all CTAs of the cluster, by rank; 0 if Python handles the arrivals of the warp"""
     BULK_READS = 15
     """the address of what numbers the bulk copies of each lane that mbarriers report (`BulkWord`), or 0"""
+    WARPGROUP = 16
+    """the address of the words of its warpgroup (`WarpgroupWord`), or 0"""
+    CONTEXT = 17
+    """the address of the words of the warp that it shares with compiled code"""
     FENCED = 18
     FENCED_WIDTH = 19
     """the address and the width of the rows that its relaxed arrivals release within the cluster, or 0 (`Agent.fence`)"""

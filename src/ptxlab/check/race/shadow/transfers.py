@@ -33,11 +33,9 @@ class TransferWord(IntEnum):
     STORE_CLOCK = 3
     BASE = 4
     """the host address of the first lane that the warp reaches, in column 0"""
-    CONTEXT = 5
-    """the address of the words of the warp"""
-    HELD = 6
+    HELD = 5
     """how many loads whose registers may not have been read Python holds, which are older than the others"""
-    LOADS = 7
+    LOADS = 6
     """further such loads: how many, then the op index and the clock of each"""
     MOST = 8
     END = 24

@@ -7,7 +7,7 @@ called.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, window_place
@@ -38,9 +38,9 @@ def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
 def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
     """``i64 boxload_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
 
-    ``known`` is an execution of `ptxlab.engine.repetitions`, which has no calls if it is a multicast of a CTA pair; ``copy`` has the lane
-    and the coordinates (`CopyWord`). ``anywhere``: the box may belong to another CTA of the cluster; ``pair``: .cta_group::2;
-    ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler must be called.
+    ``known`` is an execution of `ptxlab.engine.repetitions`; ``copy`` has the lane and the coordinates (`CopyWord`). ``anywhere``: the box
+    may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing
+    is done, where the handler must be called.
     """
     _find_allocation(module)
     emit_mark_range(module)
@@ -81,13 +81,19 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         with c.each_bit(ctas) as each:
             target = box.inside(each, offset)
             # The two CTAs of a pair may signal one object, at which each must be legal after the other.
-            row = find_object(c, context, signalled(each), at, count * (1 + pair))
+            row, shares = find_object(c, context, signalled(each), at, count * (1 + pair)), c.const("i1", 0)
             _unless_awaited(c, row, row.transactions.gt(0) if pair else row.transactions.ne(0))
+            if pair:
+                together = ((ctas >> (each ^ 1)) & 1).ne(0)
+                shares = together & (each & 1).ne(0)
+                row = replace(row, transactions=row.transactions - shares.select(0, count))
+                unless(c, shares | ~together | (row.pending | row.transactions).ne(0))
             here = further.get()
             here.set_word(CopyWord.LANE, copy.word(CopyWord.LANE))
             with c.loop(box.words.word(BoxWord.RANK), entered=True) as i:
                 here.store(copy.load("i64", i + CopyWord.COORDINATES), i + CopyWord.COORDINATES)
             box.describe(here, target, (each, offset), (signalled(each), at), row)
+            here.set_word(CopyWord.SHARES, shares.to("i64"))
             further.set(here.at(8 * _COPY_WORDS))
             here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
         further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
@@ -213,6 +219,7 @@ class _Box:
             CopyWord.BARRIER_OFFSET: barrier[1],
             CopyWord.COMPLETES: (row.pending | row.transactions).eq(0).to("i64"),
             CopyWord.NEXT: 0,
+            CopyWord.SHARES: 0,
             CopyWord.BOX: self.words.convert("ptrtoint", "i64"),
             CopyWord.SOURCE: self.outer().convert("ptrtoint", "i64"),
             CopyWord.MAP: self.map_host.convert("ptrtoint", "i64"),

@@ -102,7 +102,9 @@ class CopyWord(IntEnum):
     """the host address of the first byte of the box in global memory"""
     MAP = 11
     """that of the tensor map, 0 if it is a parameter of the kernel"""
-    COORDINATES = 12
+    SHARES = 12
+    """1 if the words before these are of a CTA that signals the same object, whose phase that one does not complete"""
+    COORDINATES = 13
     """all that there are"""
 
 

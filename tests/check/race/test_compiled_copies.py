@@ -136,6 +136,35 @@ def test_the_handler_is_always_called(options: dict[str, Any], copies: list[Any]
     assert len(copies) == 2 * 8
 
 
+MULTICAST = {
+    "both CTAs": ("multicast", 3, 1),
+    "another CTA": ("multicast", 2, 0),
+    "a pair": ("multicast of a pair", 3, 2),
+    "one CTA of a pair": ("multicast of a pair", 1, 1),
+    "the other CTA of a pair": ("multicast of a pair", 2, 1),
+    "a pair, and fewer bytes expected": ("multicast of a pair", 3, 1),
+}
+"""Kinds of steps, the CTA masks, and how many boxes the CTA expects that copies."""
+
+
+@pytest.mark.parametrize("check", ["race", "all"])
+@pytest.mark.parametrize("name", MULTICAST)
+def test_a_multicast(name: str, check: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both CTAs of a pair signal one mbarrier; without .cta_group::2 each has its own, for which the other one waits."""
+    kind, ctas, boxes_expected = MULTICAST[name]
+    own, other = [], []
+    for turn in range(4):
+        wait = [step("wait", amount=turn & 1)] if boxes_expected else []
+        own += [step("expect", amount=boxes_expected * BOX), step("arrive"), step(kind, amount=ctas, at=(0, turn)), *wait]
+        if kind == "multicast":
+            at = 1 << 24
+            other += [step("expect", bar=at, amount=BOX), step("arrive", bar=at), step("wait", bar=at, amount=turn & 1)]
+    texts, *_ = both_ways(lambda: run_lists({(0, 0): own, (1, 0): other}, clusters=2, check=check), monkeypatch, TABLE)
+    if "pair" in name and "fewer" not in name:
+        assert not texts
+        assert len(copies) == 2 * 4 + 1
+
+
 def test_more_places_than_compiled_code_knows(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile at such a place, over which compiled code could copy another one to a place that it knows."""
     own = 1 << 24

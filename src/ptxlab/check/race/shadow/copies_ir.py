@@ -76,7 +76,7 @@ def _record(module: Module) -> None:
         unless_initialised(c, state, about)
         unless_may_arrive(c, state, about, each.word(CopyWord.COMPLETES))
     op, watched = words.word(_InstructionWord.OP), words.word(_InstructionWord.WATCHED).ne(0)
-    read, reader = _number(reads)
+    read, reader = _number(reads), _entry(reads)
     with c.when(watched):
         reads.set_word(BulkWord.OP, op)
         ranges = copy.pointer(CopyWord.BOX).at(8 * BoxWord.RANGES)
@@ -87,8 +87,10 @@ def _record(module: Module) -> None:
         c.call("ranges_from", "void", state, copy.word(CopyWord.SOURCE))
     for each, _, uses in _objects(c, state, copy):
         writes = uses.pointer(WarpWord.COPY_SLOT)
-        _, writer = _number(writes)
-        writes.set_word(BulkWord.OP, op)
+        with c.when(each.word(CopyWord.SHARES).eq(0)):
+            _number(writes)
+            writes.set_word(BulkWord.OP, op)
+        writer = _entry(writes)
         where = each.word(CopyWord.HOST), each.word(CopyWord.SIZE)
         c.call("span", "void", state, *where, writer, words.word(_InstructionWord.WRITES))
     with c.when(watched & copy.word(CopyWord.MAP).ne(0)):
@@ -116,8 +118,13 @@ def _objects(c: Function, state: Value, copy: Value) -> Iterator[tuple[Value, Va
         yield each, about, words_of_warp(state, about)
 
 
-def _number(slot: Value) -> tuple[Value, Value]:
-    """Number a copy in a slot: the number, and the first word of an entry."""
+def _number(slot: Value) -> Value:
+    """Number a copy in a slot."""
     number = slot.word(BulkWord.CLOCK) + 1
     slot.set_word(BulkWord.CLOCK, number)
-    return number, (slot.word(BulkWord.NAME) << 32) | number
+    return number
+
+
+def _entry(slot: Value) -> Value:
+    """The first word of an entry for the newest copy in a slot."""
+    return (slot.word(BulkWord.NAME) << 32) | slot.word(BulkWord.CLOCK)

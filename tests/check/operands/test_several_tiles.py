@@ -82,6 +82,11 @@ def launch(name: str, **options: Any) -> Any:
     for old, new in MISTAKES[name][0]:
         assert changed.count(old) == 1
         changed = changed.replace(old, new)
+    return launch_text(changed, **options)
+
+
+def launch_text(changed: str, **options: Any) -> Any:
+    """What a kernel gives, and whether its product is right."""
     generator = np.random.default_rng(5)
     a, b = (generator.integers(-4, 5, (rows, 64 * TURNS)).astype(np.float16) for rows in (128, 64))
     c = np.zeros((128, 64), np.float16)
@@ -106,6 +111,69 @@ def test_an_operand_in_two_tiles(name: str, check: str, products: list[None], mo
     if name == "none":
         assert is_right
         assert not texts
+        assert len(products) < 4 * (TURNS + 6)
+
+
+# ---------------------------------------------------------------------------------------------------------- A in tensor memory
+
+CELLS = ", ".join(["%r30"] * 32)
+STORED = f"""
+    mov.u32 %r30, 0x3c003c00;
+    shl.b32 %r31, %r3, 21; add.u32 %r31, %r31, %r4; add.u32 %r31, %r31, 64;
+    tcgen05.st.sync.aligned.32x32b.x32.b32 [%r31], {{{CELLS}}};
+    add.u32 %r31, %r31, 32;
+    tcgen05.st.sync.aligned.32x32b.x32.b32 [%r31], {{{CELLS}}};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.fence::before_thread_sync;
+    bar.sync 0;
+    tcgen05.fence::after_thread_sync;
+"""
+SLOT = "    ld.shared.b32 %r4, [slot];\n"
+LAST = "[%r4], [%r35], %rd11, %r17, 1;"
+COLUMNS = "add.u32 %r33, %r32, 8; add.u32 %r34, %r32, 16; add.u32 %r35, %r32, 24;"
+
+
+def text_of_tensor_a() -> str:
+    """The kernel, whose A are ones in tensor memory that no thread has loaded."""
+    found = gemm_kernels.TEXT.replace(FIRST, "")
+    found = found.replace(EXPECT, EXPECT.replace("24576", "8192")).replace("[slot], 64;", "[slot], 128;").replace("%r4, 64;", "%r4, 128;")
+    found = found.replace(SLOT, SLOT + STORED).replace(DESCRIPTORS, f"{DESCRIPTORS}    add.u32 %r32, %r4, 64; {COLUMNS}\n")
+    for number in range(4):
+        found = found.replace("[%r4], %rd10, ", f"[%r4], [%r{32 + number}], ", 1)
+    return found
+
+
+ALTERNATE = "and.b32 %r36, %r5, 1; shl.b32 %r36, %r36, 2; " + " ".join(f"add.u32 %r{n}, %r{n}, %r36;" for n in range(32, 36))
+MOVES: dict[str, tuple[list[tuple[str, str]], bool]] = {
+    "none": ([], False),
+    "overlap": ([(COLUMNS, f"{COLUMNS} {IS_LATE} @%p8 sub.u32 %r35, %r35, 4;")], True),
+    "each other turn 4 columns further": ([(COLUMNS, f"{COLUMNS} {ALTERNATE}")], False),
+    "overlap of products that are known": ([(COLUMNS, f"{COLUMNS} {ALTERNATE} {ONCE} @%p8 add.u32 %r33, %r33, 4;")], True),
+    "step over": ([(COLUMNS, f"{COLUMNS} {IS_LATE} @%p8 add.u32 %r35, %r35, 16; @%p8 add.u32 %r34, %r34, 8;")], False),
+    "other columns": ([(COLUMNS, f"{COLUMNS} {IS_LATE} @%p8 sub.u32 %r34, %r34, 16; @%p8 sub.u32 %r33, %r33, 8;")], False),
+    "stride of B": ([(DESCRIPTORS, f"{DESCRIPTORS}{IS_LATE} @%p8 sub.u64 %rd11, %rd11, 0x400000000;\n")], True),
+    "the same B again": ([(LAST, f"{LAST}\n{ONCE} @%p8 tcgen05.mma.cta_group::1.kind::f16 {LAST}")], False),
+    "tcgen05.cp": (
+        [(DESCRIPTORS, f"{DESCRIPTORS}{ONCE} add.u32 %r36, %r4, 96;\n@%p8 tcgen05.cp.cta_group::1.128x256b [%r36], %rd11;\n")],
+        False,
+    ),
+}
+"""What is replaced in the text, and whether the operand check finds something."""
+
+
+@pytest.mark.parametrize("check", ["all", "operands"])
+@pytest.mark.parametrize("name", MOVES)
+def test_a_tensor_a(name: str, check: str, products: list[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    products.clear()
+    changed = text_of_tensor_a()
+    for old, new in MOVES[name][0]:
+        assert changed.count(old) == 1
+        changed = changed.replace(old, new)
+    found = both_ways(lambda: launch_text(changed, check=check), monkeypatch, TABLE)
+    if check == "operands":
+        assert bool(found[0]) == MOVES[name][1]
+    if name == "none":
+        assert not found[0]
         assert len(products) < 4 * (TURNS + 6)
 
 

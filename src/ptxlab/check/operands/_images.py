@@ -74,7 +74,7 @@ class Images:
 
     def stand(self, shared: SharedTiles) -> bool:
         """Tell compiled code in which tiles A and B are; the result is False if it may not repeat the instruction."""
-        first, last = (None, None) if len(self.offsets) != PAIR else self.offsets
+        first, last = self.offsets[0], self.offsets[-1]
         if first is None or last is None or not self.agree:
             return False
         found = []

@@ -236,8 +236,7 @@ class OperandCheck(Observer):
             memory = self._memory.get(id(cta))
             if memory is not None:
                 shared, words = memory.shared, memory.words
-                if words is not None:
-                    words.taken.brought_otherwise()
+                memory.taken.brought_otherwise()
                 entries = shared.entries_of(copy.source.chunks)
                 self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:

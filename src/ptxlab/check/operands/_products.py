@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab._records import dataclass
-from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._images import Images
 from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
@@ -65,15 +65,14 @@ class Accumulator:
         if not tiled:
             return self._tiles
         images = self.images[tiled]
-        same = zip(images.offsets, self.words.tile_numbers, strict=True)
+        same = zip(images.offsets, self.words.tile_numbers, strict=False)
         return images, [shared.placed[offset] if offset is not None and shared.number_at(offset) == n else None for offset, n in same]
 
     def takes_tiles(self, images: Images, placed: list[PlacedTile | None], shared: SharedTiles) -> None:
         """An instruction takes these images."""
         self._tiles = images, placed
         numbers = [shared.number_at(offset) for offset in images.offsets]
-        known = len(numbers) == PAIR and None not in placed
-        self.words.enter_tiles(images.compiled.number if known else 0, numbers)
+        self.words.enter_tiles(0 if None in placed else images.compiled.number, numbers)
 
 
 @dataclass(slots=True, eq=False)
@@ -167,15 +166,14 @@ class CompiledProducts:
 
     def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of operands that threads have copied."""
-        number, words, a = part.accumulator.number, part.memory.words, product.tensor_a
+        number, words = part.accumulator.number, part.memory.words
         repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
         if repeated is None:
             return None
         before = self._words.numbered.get(repeated.expected)
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees()
-        of_a = (-1, 0) if a is None else (a.column, a.columns)
-        ask, note = repeated.calls.of(number, product.columns, product.accumulate, self._repetitions.address, of_a)
+        ask, note = repeated.calls.of(number, product.columns, product.accumulate, self._repetitions.address, _columns_of_a(product))
         return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
 
     def _of_tiles(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
@@ -199,5 +197,13 @@ class CompiledProducts:
             self.images[before.compiled.number] = before
             together = (before, images) in self._steps and not before.repeats(images)
             images.compiled.expect(before.compiled.number, together)
-        calls = images.compiled.calls.of(number, product.columns, product.accumulate, self._repetitions.address, cta=cta)
+        calls = images.compiled.calls.of(
+            number, product.columns, product.accumulate, self._repetitions.address, _columns_of_a(product), cta
+        )
         return images, calls
+
+
+def _columns_of_a(product: MatrixProduct) -> tuple[int, int]:
+    """The first column of an A in tensor memory, and how many there are; -1 and 0 if it is elsewhere."""
+    a = product.tensor_a
+    return (-1, 0) if a is None else (a.column, a.columns)

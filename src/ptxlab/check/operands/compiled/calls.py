@@ -14,8 +14,9 @@ from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
+    from ptxlab.native import Function, Value
 
-__all__ = ["RepetitionCalls", "RepetitionWord"]
+__all__ = ["RepetitionCalls", "RepetitionWord", "moved_columns", "note_column"]
 
 
 class RepetitionWord(IntEnum):
@@ -36,6 +37,21 @@ class RepetitionWord(IntEnum):
     A_COLUMNS = 6
     CTA = 7
     END = 8
+
+
+def moved_columns(words: Value, last: Value) -> tuple[Value, Value]:
+    """By how many columns A moves from the last one in tensor memory, 0 if there is none of both; and whether the two overlap in part."""
+    column, before = words.word(RepetitionWord.A_COLUMN), last.word(TakenWord.COLUMN)
+    moved = (column.ne(0) & before.ne(0)).select(column - before, 0)
+    distance = moved.lt(0).select(moved * -1, moved)
+    return moved, moved.ne(0) & distance.ult(words.word(RepetitionWord.A_COLUMNS))
+
+
+def note_column(code: Function, words: Value, last: Value) -> None:
+    """An A in tensor memory becomes the last one."""
+    column = words.word(RepetitionWord.A_COLUMN)
+    with code.when(column.ne(0)):
+        last.set_word(TakenWord.COLUMN, column)
 
 
 class RepetitionCalls:

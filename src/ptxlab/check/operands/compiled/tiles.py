@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord
+from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, moved_columns, note_column
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_cta
 from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -27,7 +27,8 @@ class _ImagesWord(IntEnum):
     """The words of images: their number; and those of the tiles in which A and B lie (`_TileWord`), of which there are ``COUNT``.
 
     ``FROM`` is the number of images after which the instruction may take these, -1 if there are none; ``TOGETHER`` is 1 if it may take
-    them from the same tiles. ``FIRST`` and ``LAST`` are the numbers of the places of the tiles in which A and B begin.
+    them from the same tiles. ``FIRST`` and ``LAST`` are the numbers of the places of the tiles in which A and B begin: both are those of
+    B if A is in tensor memory.
     """
 
     NUMBER = 0
@@ -71,7 +72,8 @@ def _ask(module: native.Module) -> None:
     context, words, _ = code.parameters
     cta, images = _cta(context, words), words.pointer(RepetitionWord.IMAGES)
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images)
-    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))):
+    elsewhere = words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.OTHERWISE).ne(0)
+    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | elsewhere):
         code.ret(1)
     differs = code.variable("i64", 0)
     with code.loop(images.word(_ImagesWord.COUNT), entered=True) as i:
@@ -87,7 +89,9 @@ def _ask(module: native.Module) -> None:
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         follows = images.word(_ImagesWord.FROM).eq(last.word(TakenWord.IMAGES))
         together = last.word(TakenWord.FIRST_TILE).eq(first) & last.word(TakenWord.LAST_TILE).eq(end)
-        with code.when(~follows | (together & images.word(_ImagesWord.TOGETHER).eq(0))):
+        moved, overlaps = moved_columns(words, last)
+        is_step = images.word(_ImagesWord.TOGETHER).ne(0) & moved.le(words.word(RepetitionWord.A_COLUMNS))
+        with code.when(~follows | (together & ~is_step) | overlaps):
             code.ret(1)
         with code.when(words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
             code.ret(1)
@@ -106,7 +110,9 @@ def _note(module: native.Module) -> None:
         TakenWord.FIRST_TILE: first,
         TakenWord.LAST_TILE: end,
     }
-    cta.at(words.word(RepetitionWord.ACCUMULATOR)).set_words(entered)
+    last = cta.at(words.word(RepetitionWord.ACCUMULATOR))
+    last.set_words(entered)
+    note_column(code, words, last)
     code.ret(0)
 
 

@@ -7,7 +7,7 @@ called.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, window_place
@@ -23,6 +23,9 @@ __all__ = ["STORE", "emit_box_load", "emit_box_store", "load_name"]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
 _READABLE, _WRITABLE = 1, 3
+_CTAS = 16
+"""As many bits has the CTA mask of a multicast."""
+_COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
 STORE = "boxstore"
 """The name of the function that `emit_box_store` writes."""
 
@@ -35,9 +38,9 @@ def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
 def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
     """``i64 boxload_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
 
-    ``known`` is an execution of `ptxlab.engine.repetitions`, which has no calls if it is a multicast; ``copy`` has the lane and the
-    coordinates (`CopyWord`). ``anywhere``: the box may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``:
-    ``ctas`` is the CTA mask. Returns 0; -1, and nothing is done, where the handler must be called.
+    ``known`` is an execution of `ptxlab.engine.repetitions`; ``copy`` has the lane and the coordinates (`CopyWord`). ``anywhere``: the box
+    may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing
+    is done, where the handler must be called.
     """
     _find_allocation(module)
     emit_mark_range(module)
@@ -60,16 +63,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
         row = find_object(c, context, home, at, count)
         _unless_awaited(c, row, row.transactions.ne(0))
-        words: dict[int, Value | int] = {
-            CopyWord.HOST: target.convert("ptrtoint", "i64"),
-            CopyWord.SIZE: box.words.word(BoxWord.FOOTPRINT),
-            CopyWord.RANK: rank,
-            CopyWord.OFFSET: offset,
-            CopyWord.BARRIER_RANK: home,
-            CopyWord.BARRIER_OFFSET: at,
-            CopyWord.COMPLETES: (row.pending | row.transactions).eq(0).to("i64"),
-        }
-        copy.set_words(words)
+        box.describe(copy, target, (rank, offset), (home, at), row)
         emit_calls(c, context, known, copy, -1)
         box.move(target)
         row.perform(context, c.const("i64", 0))
@@ -82,11 +76,28 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         def signalled(receiver: Value) -> Value:
             return (receiver & ~1) | (home & 1) if pair else receiver
 
+        told = c.stack(f"[{_CTAS * _COPY_WORDS} x i64]")
+        further = told.variable()
         with c.each_bit(ctas) as each:
-            box.inside(each, offset)
+            target = box.inside(each, offset)
             # The two CTAs of a pair may signal one object, at which each must be legal after the other.
-            row = find_object(c, context, signalled(each), at, count * (1 + pair))
+            row, shares = find_object(c, context, signalled(each), at, count * (1 + pair)), c.const("i1", 0)
             _unless_awaited(c, row, row.transactions.gt(0) if pair else row.transactions.ne(0))
+            if pair:
+                together = ((ctas >> (each ^ 1)) & 1).ne(0)
+                shares = together & (each & 1).ne(0)
+                row = replace(row, transactions=row.transactions - shares.select(0, count))
+                unless(c, shares | ~together | (row.pending | row.transactions).ne(0))
+            here = further.get()
+            here.set_word(CopyWord.LANE, copy.word(CopyWord.LANE))
+            with c.loop(box.words.word(BoxWord.RANK), entered=True) as i:
+                here.store(copy.load("i64", i + CopyWord.COORDINATES), i + CopyWord.COORDINATES)
+            box.describe(here, target, (each, offset), (signalled(each), at), row)
+            here.set_word(CopyWord.SHARES, shares.to("i64"))
+            further.set(here.at(8 * _COPY_WORDS))
+            here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
+        further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
+        emit_calls(c, context, known, told, -1)
         with c.each_bit(ctas) as each:
             box.move(cluster.at(each << 4).pointer(0).at(offset))
             home_row = cluster.at(signalled(each) << 4)
@@ -144,6 +155,7 @@ class _Box:
     map_address: Value
     store: bool = False
     order: Value = field(init=False)
+    map_host: Value = field(init=False)
     row: Value = field(init=False)
     first: Value = field(init=False)
 
@@ -162,6 +174,7 @@ class _Box:
         map_type = f"<{_MAP_BYTES // 8} x i64>"
         differs = host.get().load(map_type, align=1) ^ self.words.load(map_type)
         unless(c, differs.reduce("or").eq(0))
+        self.map_host = row.get().ne(0).select(host.get(), 0)
         return row.get()
 
     def _allocation(self, address: Value, size: Value, permission: int) -> Value:
@@ -195,10 +208,32 @@ class _Box:
         unless(self.code, (offset + self.words.word(BoxWord.FOOTPRINT)).ule(size))
         return shared.at(offset)
 
+    def describe(self, copy: Value, target: Value, receiver: tuple[Value, Value], barrier: tuple[Value, Value], row: ObjectRow) -> None:
+        """Tell observers of a copy to a CTA (`CopyWord`)."""
+        words: dict[int, Value | int] = {
+            CopyWord.HOST: target.convert("ptrtoint", "i64"),
+            CopyWord.SIZE: self.words.word(BoxWord.FOOTPRINT),
+            CopyWord.RANK: receiver[0],
+            CopyWord.OFFSET: receiver[1],
+            CopyWord.BARRIER_RANK: barrier[0],
+            CopyWord.BARRIER_OFFSET: barrier[1],
+            CopyWord.COMPLETES: (row.pending | row.transactions).eq(0).to("i64"),
+            CopyWord.NEXT: 0,
+            CopyWord.SHARES: 0,
+            CopyWord.BOX: self.words.convert("ptrtoint", "i64"),
+            CopyWord.SOURCE: self.outer().convert("ptrtoint", "i64"),
+            CopyWord.MAP: self.map_host.convert("ptrtoint", "i64"),
+        }
+        copy.set_words(words)
+
+    def outer(self) -> Value:
+        """The host address of the box in global memory."""
+        return self.row.pointer(2).at(self.first)
+
     def move(self, shared: Value) -> None:
         """Copy the bytes from or to an address in shared memory."""
         words = self.words
-        sides = ((self.row.pointer(2).at(self.first), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
+        sides = ((self.outer(), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
         source, target = reversed(sides) if self.store else sides
         self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
 

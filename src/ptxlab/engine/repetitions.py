@@ -5,7 +5,8 @@ registers, in a CTA whose state is the same, as far as the execution depends on 
 state; each state has a number. Where it may have changed, the number of the CTA's state is set to 0 until a handler knows it again.
 
 Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.box_copies`), and one
-execution tells it how to copy all boxes of a tensor map. Observers are told which box is copied, and where it goes (`CopyWord`).
+execution tells it how to copy all boxes of a tensor map. Observers are told which box is copied, and where it goes (`CopyWord`); each
+function is called once for all CTAs that receive it.
 
 The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each
 execution has calls of functions that do what the observers do, before what the instruction does; these executions end with the launch.
@@ -13,7 +14,7 @@ execution has calls of functions that do what the observers do, before what the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -45,6 +46,7 @@ __all__ = [
     "Call",
     "CopyWord",
     "Repetitions",
+    "each_receiver",
     "emit_calls",
     "repeatable",
     "repeated_registers",
@@ -92,7 +94,17 @@ class CopyWord(IntEnum):
     """the same of the mbarrier object whose transaction bytes the copy completes"""
     COMPLETES = 7
     """1 if this completes a phase of the object"""
-    COORDINATES = 8
+    NEXT = 8
+    """the host address of the same words for the next CTA that receives the box, 0 if there is none"""
+    BOX = 9
+    """the host address of the `BoxWord` of the tensor map"""
+    SOURCE = 10
+    """the host address of the first byte of the box in global memory"""
+    MAP = 11
+    """that of the tensor map, 0 if it is a parameter of the kernel"""
+    SHARES = 12
+    """1 if the words before these are of a CTA that signals the same object, whose phase that one does not complete"""
+    COORDINATES = 13
     """all that there are"""
 
 
@@ -224,6 +236,15 @@ class Repetitions:
             self._table.fill(0)
             self._calls.clear()
             self._kept.clear()
+
+
+def each_receiver(code: Function, copy: Value) -> Iterator[Value]:
+    """Emit code for each CTA that receives a box; yields its `CopyWord`."""
+    place = copy.variable()
+    with code.loop_while(lambda: place.get().ne(0)):
+        here = place.get()
+        yield here
+        place.set(here.pointer(CopyWord.NEXT))
 
 
 def emit_calls(code: Function, context: Value, entry: Value, given: Value, failed: int) -> None:

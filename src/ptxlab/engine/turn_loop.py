@@ -38,8 +38,8 @@ __all__ = ["emit_turns"]
 def emit_turns(module: Module) -> None:
     """``i32 turns(context, table, words)``: run a warp; and others, as long as each only waits as compiled code lets it wait.
 
-    The module has ``groupwait`` (`ptxlab.engine.warpgroups`), too. The first one begins with its arrival if `TurnWord.ARRIVES` says so. The result is the status of the last one, `TurnWord.CURRENT`.
-    After `Status.BLOCKED` its turn has ended.
+    The module has ``groupwait`` (`ptxlab.engine.warpgroups`), too. The first one begins with its arrival if `TurnWord.ARRIVES` says so. The
+    result is the status of the last one, `TurnWord.CURRENT`. After `Status.BLOCKED` its turn has ended.
     """
     c, (context, table, words) = module.define("i32 turns(ptr context, ptr table, ptr words)")
     current = context.variable()

@@ -63,7 +63,9 @@ class BoxWord(IntEnum):
     """host address of int64 for each chunk: its place in global memory, in chunks from the first byte"""
     INSIDE = 38
     """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
-    END = 46
+    RANGES = 46
+    """of the bytes in global memory, `ptxlab.isa.context.MemoryAccess.where`, less the address of the first byte"""
+    END = 50
 
 
 BOX_ALIGNMENT = 128

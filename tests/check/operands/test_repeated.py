@@ -35,11 +35,11 @@ def repeated(*places: NDArray[np.intp], relative: NDArray[np.int64] = NEIGHBOURS
 
 def nothing_taken() -> LastTaken:
     """Of an accumulator that no instruction has written."""
-    return LastTaken(CtaTaken().of(0), {})
+    return LastTaken(CtaTaken.of_cluster(1)[0].of(0), {})
 
 
 def relation(instruction: Repeated, found: NDArray[np.int64], last: LastTaken) -> int:
-    (words,) = Words.of_cluster(1, 4 * len(found))
+    (words,) = Words.of_cluster(CtaTaken.of_cluster(1), 4 * len(found))
     words.addresses[:] = found
     result: int = instruction.follows(words.host, instruction.address, last.address)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -45,7 +46,13 @@ STEPS = {
     "write": "st.shared.u32 [dst], amount;",
     "fence": "fence.proxy.async;",
 }
-KINDS = {name: number for number, name in enumerate(STEPS)}
+SOURCES = {
+    **{name: boxes.STEPS[name] for name in ("rewrite", "store", "wait for stores")},
+    "write source": "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; st.global.u32 [rd1], amount;",
+    "fence of all": "fence.proxy.async; fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [m], 128;",
+}
+"""Steps that change what copies read: the race check watches their sources."""
+KINDS = {name: number for number, name in enumerate(STEPS | SOURCES)}
 MAPS = "mov.b64 m, map0; mov.b64 rd2, map1; setp.eq.u32 q, which, 1; selp.b64 m, rd2, m, q; cvta.param.u64 m, m;"
 BOX = boxes.BOX
 
@@ -127,6 +134,35 @@ def test_the_handler_is_always_called(options: dict[str, Any], copies: list[Any]
     lists = {(0, 0): filled(4)}
     both_ways(lambda: run_lists(lists, **options), monkeypatch, TABLE)
     assert len(copies) == 2 * 8
+
+
+MULTICAST = {
+    "both CTAs": ("multicast", 3, 1),
+    "another CTA": ("multicast", 2, 0),
+    "a pair": ("multicast of a pair", 3, 2),
+    "one CTA of a pair": ("multicast of a pair", 1, 1),
+    "the other CTA of a pair": ("multicast of a pair", 2, 1),
+    "a pair, and fewer bytes expected": ("multicast of a pair", 3, 1),
+}
+"""Kinds of steps, the CTA masks, and how many boxes the CTA expects that copies."""
+
+
+@pytest.mark.parametrize("check", ["race", "all"])
+@pytest.mark.parametrize("name", MULTICAST)
+def test_a_multicast(name: str, check: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both CTAs of a pair signal one mbarrier; without .cta_group::2 each has its own, for which the other one waits."""
+    kind, ctas, boxes_expected = MULTICAST[name]
+    own, other = [], []
+    for turn in range(4):
+        wait = [step("wait", amount=turn & 1)] if boxes_expected else []
+        own += [step("expect", amount=boxes_expected * BOX), step("arrive"), step(kind, amount=ctas, at=(0, turn)), *wait]
+        if kind == "multicast":
+            at = 1 << 24
+            other += [step("expect", bar=at, amount=BOX), step("arrive", bar=at), step("wait", bar=at, amount=turn & 1)]
+    texts, *_ = both_ways(lambda: run_lists({(0, 0): own, (1, 0): other}, clusters=2, check=check), monkeypatch, TABLE)
+    if "pair" in name and "fewer" not in name:
+        assert not texts
+        assert len(copies) == 2 * 4 + 1
 
 
 def test_more_places_than_compiled_code_knows(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,12 +252,88 @@ def test_a_pipeline(name: str, options: dict[str, Any], copies: list[Any], monke
         assert diagnostics or not is_right or options.get("check") == "operands"
 
 
-def random_steps(choice: Random, own: int, bold: float) -> list[boxes.Step]:
-    """Steps of a warp, mostly legal ones."""
+# --------------------------------------------------------------------------------------------------- sources that are watched
+
+MOST = 64
+"""The steps of a warp."""
+
+
+@cache
+def kernel_that_writes() -> ptxlab.Kernel:
+    """What it copies, and tensor maps in memory."""
+    text = boxes.text_of(STEPS | SOURCES, boxes.MAPS).replace(f"r1, {boxes.MOST * 32};", f"r1, {MOST * 32};")
+    text = text.replace(".param .u64 p_out)", ".param .u64 p_out, .param .u64 p_source)")
+    return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
+
+
+def run_watched(lists: dict[tuple[int, int], list[boxes.Step]], clusters: int = 1, **options: Any) -> Any:
+    """The same as `run_lists` for that kernel."""
+    table = np.zeros((clusters, 2, 2, MOST, 8), np.uint32)
+    for (cta, warp), steps in lists.items():
+        table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
+    device = ptxlab.Device("sm_100a")
+    tensors = [device.array(each) for each in (boxes.TENSOR, boxes.BYTES)]
+    maps = boxes.tensor_maps(*tensors)
+    in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in maps])
+    out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
+    args = [maps[0], maps[1], in_memory, table, max(map(len, lists.values())), 1, out, tensors[0]]
+    result = kernel_that_writes().launch(grid=2 * clusters, block=64, cluster=2, args=args, device=device, **{"check": "race", **options})
+    return outcome(result, out.tobytes(), *(each.numpy().tobytes() for each in tensors))
+
+
+OF_MEMORY = boxes.GLOBAL
+TURNS = 12
+
+
+def turns(count: int, *before: boxes.Step, late: int = 10, which: int = OF_MEMORY) -> list[boxes.Step]:
+    """One box in each turn, of a tensor map in memory; in a late one something is done ``before``."""
+    found: list[boxes.Step] = []
+    for turn in range(count):
+        found += before if turn == late else ()
+        found += [step("expect", amount=BOX), step("arrive"), step("load", at=(0, turn), which=which), step("wait", amount=turn & 1)]
+    return found
+
+
+SAME, OTHER = step("rewrite", amount=0, which=OF_MEMORY), step("rewrite", amount=1, which=OF_MEMORY)
+FENCE = step("fence of all", which=OF_MEMORY)
+WRITTEN = step("write source", amount=512 * 10)
+CHANGES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = {
+    "nothing": ({(0, 0): turns(TURNS)}, set()),
+    "nothing, and a parameter": ({(0, 0): turns(TURNS, which=0)}, set()),
+    "the same map without a fence": ({(0, 0): turns(TURNS, SAME)}, {"X102"}),
+    "the same map with a fence": ({(0, 0): turns(TURNS, SAME, FENCE)}, set()),
+    "another map without a fence": ({(0, 0): turns(TURNS, OTHER)}, {"X102"}),
+    "another map with a fence": ({(0, 0): turns(TURNS, OTHER, FENCE)}, set()),
+    "a map that another warp writes": ({(0, 0): turns(TURNS), (0, 1): [step("rewrite", amount=0, which=OF_MEMORY)]}, {"X104"}),
+    "the tensor without a fence": ({(0, 0): turns(TURNS, WRITTEN)}, {"X102"}),
+    "the tensor with a fence": ({(0, 0): turns(TURNS, WRITTEN, FENCE)}, set()),
+    "the tensor by another warp": ({(0, 0): turns(TURNS), (0, 1): [WRITTEN]}, {"X104"}),
+    "the tensor by a copy": ({(0, 0): turns(TURNS, step("store", at=(0, 10)))}, {"X103", "X104"}),
+    "a row that no box has": ({(0, 0): turns(TURNS, step("write source", amount=512 * 50))}, set()),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_sources(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    lists, codes = CHANGES[name]
+    texts, *_ = both_ways(lambda: run_watched(lists), monkeypatch, TABLE)
+    assert {code for text in texts for code in ("X102", "X103", "X104") if code in text} == codes
+    if name.startswith("nothing"):
+        assert len(copies) == TURNS + 1
+
+
+@pytest.mark.parametrize("name", ["nothing", "the same map without a fence", "the tensor by another warp"])
+def test_changed_sources_with_two_workers(name: str) -> None:
+    lists, _ = CHANGES[name]
+    assert run_watched(lists, clusters=4, workers=2) == run_watched(lists, clusters=4)
+
+
+def random_steps(choice: Random, own: int, bold: float, more: Sequence[str] = ()) -> list[boxes.Step]:
+    """Steps of a warp, mostly legal ones; ``more`` kinds of steps than those that write no sources."""
     found = []
     for _ in range(choice.randrange(4, boxes.MOST)):
         kind = choice.choice(
-            [*list(STEPS)[:3] * 6, *list(STEPS)[3:5], "expect", "arrive", "expect", "wait", "wait", "read", "write", "fence"]
+            [*list(STEPS)[:3] * 6, *list(STEPS)[3:5], "expect", "arrive", "expect", "wait", "wait", "read", "write", "fence", *more]
         )
         rank = own if choice.random() < 0.7 else own ^ 1
         bar = (own if kind in ("load", "wait") else rank) << 24 | 8 * choice.randrange(boxes.BARRIERS)
@@ -234,7 +346,11 @@ def random_steps(choice: Random, own: int, bold: float) -> list[boxes.Step]:
             at = choice.choice((-16, 500, 0)), choice.choice((-1, 60, 64))
             kind = choice.choice((kind, "invalidate", "overwrite", "exit"))
         lanes = choice.choice((1, 1, 1, 1 << 31, 1 << 7, 3))
-        found.append(step(kind, dst, bar, amount, at, lanes, choice.choice((0, 1))))
+        which = choice.choice((0, 1))
+        if more:
+            which = choice.choice((0, 1, OF_MEMORY, OF_MEMORY + 1, OF_MEMORY + 3))
+            amount = choice.choice((512, 520, 5120)) if kind == "write source" else choice.randrange(4) if kind == "rewrite" else amount
+        found.append(step(kind, dst, bar, amount, at, lanes, which))
     return found
 
 
@@ -251,3 +367,12 @@ def test_any_lists(seed: int, bold: float, arrivals: int, check: str) -> None:
     clusters = choice.choice((1, 2))
     with pytest.MonkeyPatch.context() as patch:
         both_ways(lambda: run_lists(lists, arrivals, clusters, check=check), patch, TABLE)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 1 << 30), st.sampled_from((0.0, 0.0, 0.05)), st.sampled_from(("race", "all")))
+def test_any_lists_that_change_sources(seed: int, bold: float, check: str) -> None:
+    choice = Random(seed)
+    lists = {(cta, warp): random_steps(choice, cta, bold, tuple(SOURCES)) for cta in (0, 1) for warp in (0, 1)}
+    with pytest.MonkeyPatch.context() as patch:
+        both_ways(lambda: run_watched(lists, check=check), patch, TABLE)

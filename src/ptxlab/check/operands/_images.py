@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles, Standing
-from ptxlab.check.operands.compiled.tiles import RepeatedTiles
+from ptxlab.check.operands.compiled.tiles import RepeatedTiles, StandingTile
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, TileArray
 
 __all__ = ["PAIR", "Images", "Located", "TilesUnder", "is_image", "tiles_under"]
@@ -54,7 +55,7 @@ class Images:
     compiled : the same for compiled code
     """
 
-    __slots__ = ("_places", "_relative", "agree", "compiled", "images", "offsets", "operands")
+    __slots__ = ("_places", "_relative", "_standing", "agree", "compiled", "images", "offsets", "operands")
 
     def __init__(
         self,
@@ -65,18 +66,27 @@ class Images:
         standing: tuple[Standing, ...],
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
+        self._standing = [(tiles, relative or ((),)) for tiles, (_, relative) in zip(standing, arrays, strict=True)]
         self._places = [[(start, end) for start, end, _ in tiles] for tiles in standing]
-        self.compiled = RepeatedTiles()
+        self.compiled = RepeatedTiles(sum(map(len, standing)))
         self._relative = [(tuple([offset for offset, _ in tiles]), relative) for tiles, relative in arrays if len(tiles) > 1]
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
 
     def stand(self, shared: SharedTiles) -> bool:
-        """Tell compiled code in which tiles the operands are; the result is False if it may not repeat the instruction."""
-        offsets = [offset for offset in self.offsets if offset is not None]
-        if self._relative or not self.agree or not offsets or len(offsets) < len(self.offsets):
+        """Tell compiled code in which tiles A and B are; the result is False if it may not repeat the instruction."""
+        first, last = self.offsets[0], self.offsets[-1]
+        if first is None or last is None or not self.agree:
             return False
-        tiles = [(shared.place(offset), shared.placed[offset].end, shared.array(offset)) for offset in offsets]
-        return self.compiled.stand(tiles[0], tiles[-1])
+        found = []
+        for tiles, relative in self._standing:
+            # No other tile can come to stand between tiles that are neighbours.
+            if any(end != start for (_, end, _), (start, _, _) in pairwise(tiles)):
+                return False
+            bases: dict[TileArray, int] = {}
+            for (start, end, array), steps in zip(tiles, relative, strict=True):
+                base = bases.setdefault(array, start)
+                found.append(StandingTile(shared.place(start), end, shared.array(start), shared.place(base), steps))
+        return self.compiled.stand(shared.place(first), shared.place(last), found)
 
     def current(self, shared: SharedTiles) -> bool:
         """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""

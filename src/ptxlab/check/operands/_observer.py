@@ -94,9 +94,9 @@ class OperandCheck(Observer):
         """Of the CTAs into whose tensor memory something has been copied."""
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
-        noted = Words.of_cluster(len(ctas), len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
-        for cta, words in zip(ctas, noted, strict=True):
-            taken = CtaTaken() if words is None else words.taken
+        every = CtaTaken.of_cluster(len(ctas))
+        noted = Words.of_cluster(every, len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
+        for cta, words, taken in zip(ctas, noted, every, strict=True):
             self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, taken, self._copies), words, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
@@ -236,8 +236,7 @@ class OperandCheck(Observer):
             memory = self._memory.get(id(cta))
             if memory is not None:
                 shared, words = memory.shared, memory.words
-                if words is not None:
-                    words.taken.brought_otherwise()
+                memory.taken.brought_otherwise()
                 entries = shared.entries_of(copy.source.chunks)
                 self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:

@@ -16,12 +16,13 @@ from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Mapping
+    from collections.abc import Container, Hashable, Mapping, Sequence
 
     from ptxlab.check.operands._repetitions import Repetitions
     from ptxlab.check.operands.elements.check import ElementCheck
     from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
     from ptxlab.check.operands.words.check import WordCheck, Words
+    from ptxlab.engine.repetitions import Call
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
 
@@ -64,16 +65,14 @@ class Accumulator:
         if not tiled:
             return self._tiles
         images = self.images[tiled]
-        numbers = self.words.tile_numbers
-        same = zip(images.offsets, numbers[: len(images.offsets)], strict=True)
+        same = zip(images.offsets, self.words.tile_numbers, strict=False)
         return images, [shared.placed[offset] if offset is not None and shared.number_at(offset) == n else None for offset, n in same]
 
     def takes_tiles(self, images: Images, placed: list[PlacedTile | None], shared: SharedTiles) -> None:
         """An instruction takes these images."""
         self._tiles = images, placed
         numbers = [shared.number_at(offset) for offset in images.offsets]
-        known = bool(numbers) and None not in placed
-        self.words.enter_tiles(images.compiled.number if known else 0, numbers)
+        self.words.enter_tiles(0 if None in placed else images.compiled.number, numbers)
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +127,7 @@ def columns_of(product: MatrixProduct) -> int:
 
 
 class CompiledProducts:
-    """Lets compiled code compare what products take from the shared memory of one CTA, in a launch.
+    """Lets compiled code compare what products take from the shared memory of their CTAs, in a launch.
 
     Attributes
     ----------
@@ -158,36 +157,44 @@ class CompiledProducts:
         return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
-        """How compiled code compares a product; None if something is to be compared that is not in the shared memory of one CTA."""
+        """How compiled code compares a product; None if something is to be compared that is not in shared memory."""
         product = None if operation.product is None else operation.product()
         known: KnownProduct | None = None if product is None else product.watched
-        if product is None or known is None or len(product.ctas) != 1 or len(known.ctas) != 1 or product.scales:
+        if product is None or known is None or len(product.ctas) != len(known.ctas) or product.scales:
             return None
         if self._loaded.cells if product.tensor_a is not None else known.beside and self._elements.takes(operation.op):
             return None
-        (part,) = known.ctas
         if self._by_words:
-            return self._of_words(product, part)
-        return None if operation.op.index in self._kept else self._of_tiles(product, part)
+            return self._of_words(product, known.ctas[0]) if len(known.ctas) == 1 else None
+        return None if operation.op.index in self._kept else self._of_tiles(product, known.ctas)
 
     def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of operands that threads have copied."""
-        number, words, a = part.accumulator.number, part.memory.words, product.tensor_a
+        number, words = part.accumulator.number, part.memory.words
         repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
         if repeated is None:
             return None
         before = self._words.numbered.get(repeated.expected)
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees()
-        of_a = (-1, 0) if a is None else (a.column, a.columns)
-        ask, note = repeated.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address, *of_a)
+        of_a = _columns_of_a(product)
+        ask, note = repeated.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address, of_a)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
 
-    def _of_tiles(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
-        """How compiled code compares a product of tiles that tensor copies have placed."""
+    def _of_tiles(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+        """How compiled code compares a product of tiles that tensor copies have placed, in each of the CTAs."""
+        found = [self._part_of_tiles(product, part, -1 if len(parts) == 1 else number) for number, part in enumerate(parts)]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            return None
+        asks, notes = zip(*(calls for _, calls in known), strict=True)
+        return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
+
+    def _part_of_tiles(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[Images, tuple[Call, Call]] | None:
+        """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
         number, shared = part.accumulator.number, part.memory.shared
         tiles = part.accumulator.tiles(shared)
-        if number >= MOST_ACCUMULATORS or product.tensor_a is not None or tiles is None or not tiles[0].stand(shared):
+        if number >= MOST_ACCUMULATORS or tiles is None or not tiles[0].stand(shared):
             return None
         images, before = tiles[0], part.before
         self.images[images.compiled.number] = images
@@ -195,5 +202,13 @@ class CompiledProducts:
             self.images[before.compiled.number] = before
             together = (before, images) in self._steps and not before.repeats(images)
             images.compiled.expect(before.compiled.number, together)
-        ask, note = images.compiled.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address)
-        return ObservedRepetition(ask=(ask,), note=(note,), kept=images)
+        calls = images.compiled.calls.of(
+            number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
+        )
+        return images, calls
+
+
+def _columns_of_a(product: MatrixProduct) -> tuple[int, int]:
+    """The first column of an A in tensor memory, and how many there are; -1 and 0 if it is elsewhere."""
+    a = product.tensor_a
+    return (-1, 0) if a is None else (a.column, a.columns)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.check.model import Component, Kind
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
-from ptxlab.check.race.clocks.rows import Rows, joined
 from ptxlab.check.race.clocks.slots import CopySlot, Slot
 from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
 from ptxlab.check.race.shadow.shadow_ir import StateWord

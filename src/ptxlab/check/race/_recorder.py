@@ -96,8 +96,8 @@ class AccessRecorder:
         self.launch = launch
         undefined, outside = bool(launch.kept), launch.options.outside
         self.watches_sources = undefined or sources_change(launch)
-        watches_all = undefined or (outside is not None and outside.wants_accesses())
-        self.unwatched_sources = frozenset() if watches_all else constant_sources(launch)
+        self.watches_all = undefined or (outside is not None and outside.wants_accesses())
+        self.unwatched_sources = frozenset() if self.watches_all else constant_sources(launch)
         """The tensor copies of which nothing that they read is written."""
         self._columns = {
             index: columns_of(launch.program.ops[index], native)
@@ -164,10 +164,10 @@ class AccessRecorder:
         what, tensor = op.index | kind << _KIND_SHIFT, _TENSOR_SPACE[kind]
         return words_of_issue(kind, op.index, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
 
-    @staticmethod
-    def words_of_copy(kind: Kind, op: Op) -> NDArray[np.int64]:
-        """The words with which compiled code records what a copy writes as `record` does."""
-        return words_of_copy(op.index, op.index | kind << _KIND_SHIFT | 1 << HOW_SHIFT)
+    def words_of_copy(self, kind: Kind, op: Op) -> NDArray[np.int64]:
+        """The words with which compiled code records what a copy writes and reads as `record` does."""
+        reads = op.index | kind << _KIND_SHIFT
+        return words_of_copy(op.index, reads | 1 << HOW_SHIFT, reads, op.index not in self.unwatched_sources)
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""

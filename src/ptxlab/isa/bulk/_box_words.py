@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import chunks_outside
 from ptxlab.isa.bulk._tiled import Box
-from ptxlab.isa.context import AsyncOperation, WarpContext
+from ptxlab.isa.context import AsyncOperation, MemoryAccess, WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native import address_of, move_address
 
@@ -46,8 +47,10 @@ class _BoxWords:
             (BoxWord.OUTSIDE, address_of(outside)),
         ):
             words[word] = value
+        ranges = _ranges(box)
+        words[BoxWord.RANGES : BoxWord.END] = ranges.where
         self.words, self._box = words, box
-        self._keep: list[NDArray[np.int64]] = [outside]
+        self._keep: list[object] = [outside, ranges]
 
     def place(self, offset: int) -> None:
         """Let compiled code copy boxes at such an offset in shared memory."""
@@ -62,6 +65,14 @@ def _extent(box: Box) -> int:
     """The bytes from the first one of a box that is inside the tensor to its last one."""
     lines = zip(box.counts[1:], box.steps[1:], box.pitches, strict=True)
     return box.packed + sum((count - 1) * step * pitch for count, step, pitch in lines)
+
+
+def _ranges(box: Box) -> MemoryAccess:
+    """The bytes of a box that is inside the tensor, less the address of the first one."""
+    first = np.zeros(1, np.uint8)
+    lines = [step * pitch for step, pitch in zip(box.steps[1:], box.pitches, strict=True)]
+    access = MemoryAccess.of(as_strided(first, (*box.counts[:0:-1], box.packed), (*lines[::-1], 1)), False)
+    return MemoryAccess(access.starts - np.uint64(address_of(first)), access.sizes, False)
 
 
 @lru_cache(maxsize=1024)

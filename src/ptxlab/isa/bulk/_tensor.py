@@ -193,8 +193,7 @@ def load(warp: context.WarpContext) -> None:
             accesses = partial(copy.loaded, targets)
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
             operation.tile_at = partial(_tile_at, warp, copy)
-        if not (spread and warp.machine.observed):
-            repeat_box(warp, operation, copy.tile, address, place[1])
+        repeat_box(warp, operation, copy.tile, address, place[1])
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:

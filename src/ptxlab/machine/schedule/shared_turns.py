@@ -25,7 +25,7 @@ _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Wor
 _CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
-_QUEUED, _AWAITS, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.NEXT_WAITER))
+_QUEUED, _AWAITS, _AWAITED_PHASE, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.AWAITED_PHASE, Word.NEXT_WAITER))
 _ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
 _CLUSTER_COMPLETES = int(ClusterCell.COMPLETES)
 _OF_CLUSTER = CLUSTER_ARRIVES | CLUSTER_WAITS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
+    from ptxlab.native import Function, Value
 
-__all__ = ["RepetitionCalls", "RepetitionWord"]
+__all__ = ["RepetitionCalls", "RepetitionWord", "moved_columns", "note_column"]
 
 
 class RepetitionWord(IntEnum):
@@ -22,7 +24,8 @@ class RepetitionWord(IntEnum):
 
     They are the address of the words of its images; where the words of the accumulator are in those of the CTA, in bytes; the columns of D;
     1 if it adds to D; the address of a word that is not 0 if executions take what others have taken; and of an A in tensor memory 1 more
-    than the first column, and the number of columns.
+    than the first column, and the number of columns. ``CTA`` is -1 if the images are in the shared memory of the CTA that executes the
+    instruction, else the number of the CTA in its pair.
     """
 
     IMAGES = 0
@@ -32,7 +35,23 @@ class RepetitionWord(IntEnum):
     RUNS = 4
     A_COLUMN = 5
     A_COLUMNS = 6
-    END = 7
+    CTA = 7
+    END = 8
+
+
+def moved_columns(words: Value, last: Value) -> tuple[Value, Value]:
+    """By how many columns A moves from the last one in tensor memory, 0 if there is none of both; and whether the two overlap in part."""
+    column, before = words.word(RepetitionWord.A_COLUMN), last.word(TakenWord.COLUMN)
+    moved = (column.ne(0) & before.ne(0)).select(column - before, 0)
+    distance = moved.lt(0).select(moved * -1, moved)
+    return moved, moved.ne(0) & distance.ult(words.word(RepetitionWord.A_COLUMNS))
+
+
+def note_column(code: Function, words: Value, last: Value) -> None:
+    """An A in tensor memory becomes the last one."""
+    column = words.word(RepetitionWord.A_COLUMN)
+    with code.when(column.ne(0)):
+        last.set_word(TakenWord.COLUMN, column)
 
 
 class RepetitionCalls:
@@ -48,15 +67,17 @@ class RepetitionCalls:
 
     def __init__(self, images: int, ask: int, note: int) -> None:
         self._images, self._ask, self._note = images, ask, note
-        self._calls: dict[tuple[int, ...], tuple[NDArray[np.int64], Call, Call]] = {}
+        self._calls: dict[Hashable, tuple[NDArray[np.int64], Call, Call]] = {}
 
-    def of(self, accumulator: int, columns: int, accumulate: bool, runs: int, column: int = -1, a_columns: int = 0) -> tuple[Call, Call]:
-        """The calls of ``ask`` and ``note`` (`RepetitionWord`); ``accumulator`` is its number."""
-        about = accumulator, columns, accumulate, runs, column, a_columns
+    def of(
+        self, accumulator: int, columns: int, accumulate: bool, runs: int, a: tuple[int, int] = (-1, 0), cta: int = -1
+    ) -> tuple[Call, Call]:
+        """The calls of ``ask`` and ``note`` (`RepetitionWord`); ``accumulator`` is its number, ``a`` the columns of A."""
+        about = accumulator, columns, accumulate, runs, a, cta
         found = self._calls.get(about)
         if found is None:
             place = 8 * (CtaWord.ACCUMULATORS + accumulator * TakenWord.END)
-            words = np.array([self._images, place, columns, accumulate, runs, column + 1, a_columns], np.int64)
+            words = np.array([self._images, place, columns, accumulate, runs, a[0] + 1, a[1], cta], np.int64)
             address = address_of(words)
             found = self._calls[about] = words, (self._ask, address), (self._note, address)
         return found[1:]

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at
-from ptxlab.engine.context import Word
-from ptxlab.engine.repetitions import CopyWord
-from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
+from ptxlab.engine.repetitions import CopyWord, each_receiver
 from ptxlab.isa.native_ops import BOX_ALIGNMENT
 from ptxlab.isa.tiles import CopiedTile, TileArray
 from ptxlab.machine.observe.observer import ObservedRepetition
@@ -36,12 +34,22 @@ def _place(code: native.Function, words: native.Value, copy: native.Value) -> na
 
 
 def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, copy)``: 0 if the box goes where a tile of the same array and size is, or none, in the CTA itself."""
+    """``i64 ask(context, words, copy)``: 0 if the box goes where a tile of the same array and size is, or none, in each CTA."""
+    _ask_of_one(module)
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = code.parameters
-    cta, place = context.pointer(Word.OPERANDS_TAKEN), _place(code, words, copy)
-    own = (copy.word(CopyWord.RANK) << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK))
-    with code.when(cta.eq(0) | ~own | (place - 1).uge(MOST_TILES)):
+    for each in each_receiver(code, copy):
+        with code.when(code.call("ask_one", "i64", context, words, each).ne(0)):
+            code.ret(1)
+    code.ret(0)
+
+
+def _ask_of_one(module: native.Module) -> None:
+    """``i64 ask_one(context, words, copy)``: the same for one CTA."""
+    code = native.Function(module, "ask_one", "i64", "ptr context, ptr words, ptr copy", internal=True)
+    context, words, copy = code.parameters
+    cta, place = words_of_cta(context, copy.word(CopyWord.RANK)), _place(code, words, copy)
+    with code.when((place - 1).uge(MOST_TILES)):
         code.ret(1)
     placed, (start, stop) = placed_at(cta, place - 1), _extent(copy)
     with code.when(placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(1))):
@@ -61,19 +69,20 @@ def _extent(copy: native.Value) -> tuple[native.Value, native.Value]:
 
 
 def _note(module: native.Module) -> None:
-    """``i64 note(context, words, copy)``: such a box is the tile at its place."""
+    """``i64 note(context, words, copy)``: such a box is the tile at its place, in each CTA."""
     code = native.Function(module, "note", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = code.parameters
-    cta, place = context.pointer(Word.OPERANDS_TAKEN), _place(code, words, copy) - 1
-    changes, copies = (cta.word(word) + 1 for word in (CtaWord.CHANGES, CtaWord.COPIES))
-    cta.set_words({CtaWord.CHANGES: changes, CtaWord.COPIES: copies, CtaWord.COPIED: 1})
-    cta.at((place + CtaWord.TILES) << 3).store(changes)
-    placed = placed_at(cta, place)
-    start, stop = _extent(copy)
-    placed.set_words({PlacedWord.START: start, PlacedWord.STOP: stop, PlacedWord.ARRAY: words.word(1)})
-    placed.set_words({PlacedWord.SOURCE: words.word(2), PlacedWord.NUMBER: copies})
-    with code.loop(words.word(3)) as i:
-        placed.at((i + PlacedWord.COORDINATES) << 3).store(copy.at((i + CopyWord.COORDINATES) << 3).load("i64"))
+    for each in each_receiver(code, copy):
+        cta, place = words_of_cta(context, each.word(CopyWord.RANK)), _place(code, words, each) - 1
+        changes, copies = (cta.word(word) + 1 for word in (CtaWord.CHANGES, CtaWord.COPIES))
+        cta.set_words({CtaWord.CHANGES: changes, CtaWord.COPIES: copies, CtaWord.COPIED: 1})
+        cta.at((place + CtaWord.TILES) << 3).store(changes)
+        placed = placed_at(cta, place)
+        start, stop = _extent(each)
+        placed.set_words({PlacedWord.START: start, PlacedWord.STOP: stop, PlacedWord.ARRAY: words.word(1)})
+        placed.set_words({PlacedWord.SOURCE: words.word(2), PlacedWord.NUMBER: copies})
+        with code.loop(words.word(3)) as i:
+            placed.at((i + PlacedWord.COORDINATES) << 3).store(each.at((i + CopyWord.COORDINATES) << 3).load("i64"))
     code.ret(0)
 
 
@@ -126,9 +135,9 @@ class CompiledCopies:
         return op, tile_at(tuple(coordinates[:rank]), cta, offset)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
-        """How compiled code copies other boxes of the same array; None if it cannot, or if this one has been copied to several places."""
+        """How compiled code copies other boxes of the same array; None if it cannot."""
         tiles = [] if operation.tiles is None or self._follows_words else list(operation.tiles())
-        if len(tiles) != 1 or operation.tile_at is None:
+        if not tiles or operation.tile_at is None:
             return None
         key, tile = (operation.op.index, tiles[0].array), tiles[0]
         found = self._calls.get(key)

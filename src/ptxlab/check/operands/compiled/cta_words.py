@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.engine.context import Word
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.native import Value
 
-__all__ = ["MOST_ACCUMULATORS", "MOST_TILES", "CtaTaken", "CtaWord", "PlacedWord", "TakenWord", "placed_at"]
+__all__ = ["MOST_ACCUMULATORS", "MOST_TILES", "CtaTaken", "CtaWord", "PlacedWord", "TakenWord", "placed_at", "words_of_cta"]
 
 
 class TakenWord(IntEnum):
@@ -69,7 +72,8 @@ _PLACED = CtaWord.ACCUMULATORS + MOST_ACCUMULATORS * TakenWord.END
 class PlacedWord(IntEnum):
     """The words of the tile at a place: its first byte, and its end, 0 if there is no tile; the number of its array.
 
-    If compiled code has copied it, ``SOURCE`` says from where (`CompiledCopies.tile`), ``NUMBER`` is its number; its coordinates follow.
+    Its coordinates are behind all others. If compiled code has copied it, ``SOURCE`` says from where (`CompiledCopies.tile`), and
+    ``NUMBER`` is its number.
     """
 
     START = 0
@@ -79,6 +83,15 @@ class PlacedWord(IntEnum):
     NUMBER = 4
     COORDINATES = 5
     END = 10
+
+
+_END = _PLACED + MOST_TILES * PlacedWord.END
+
+
+def words_of_cta(context: Value, rank: Value) -> Value:
+    """Where the words of a CTA of the cluster are, by its rank: those of all CTAs are neighbours."""
+    own = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT
+    return context.pointer(Word.OPERANDS_TAKEN).at((rank - own) * (8 * _END))
 
 
 def placed_at(cta: Value, place: Value) -> Value:
@@ -96,9 +109,13 @@ class CtaTaken:
 
     __slots__ = ("_words", "address")
 
-    def __init__(self) -> None:
-        self._words: NDArray[np.int64] = np.zeros(_PLACED + MOST_TILES * PlacedWord.END, np.int64)
-        self.address = address_of(self._words)
+    def __init__(self, words: NDArray[np.int64]) -> None:
+        self._words, self.address = words, address_of(words)
+
+    @classmethod
+    def of_cluster(cls, ctas: int) -> list[CtaTaken]:
+        """The words of the CTAs of a cluster that starts (`words_of_cta`)."""
+        return [cls(words) for words in np.zeros((ctas, _END), np.int64)]
 
     def brought_otherwise(self) -> None:
         """A copy has written shared memory, and compiled code has no table of the sources."""
@@ -109,12 +126,14 @@ class CtaTaken:
         self._words[CtaWord.COPIES] += 1
         return self._words.item(CtaWord.COPIES)
 
-    def set_tile(self, place: int, start: int, stop: int, array: int) -> None:
-        """There is another tile at a place, from one offset to another and of an array; none if it stops at 0."""
+    def set_tile(self, place: int, start: int, stop: int, array: int, coordinates: Sequence[int] = ()) -> None:
+        """There is another tile at a place, from one offset to another, of an array and at coordinates; none if it stops at 0."""
         self._words[CtaWord.CHANGES] += 1
         if place < MOST_TILES:
             self._words[CtaWord.TILES + place] = self._words[CtaWord.CHANGES] if stop else 0
-            self._placed(place)[: PlacedWord.SOURCE] = start, stop, array
+            words = self._placed(place)
+            words[: PlacedWord.SOURCE] = start, stop, array
+            words[PlacedWord.COORDINATES : PlacedWord.COORDINATES + len(coordinates)] = coordinates
         else:
             self._words[CtaWord.BEYOND] = 1
 

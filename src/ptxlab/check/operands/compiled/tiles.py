@@ -2,66 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from itertools import chain, count
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at
+from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, moved_columns, note_column
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_cta
 from ptxlab.engine.context import Word
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native import address_of
 
-__all__ = ["RepeatedTiles"]
+__all__ = ["RepeatedTiles", "StandingTile"]
 
-_TILES = 2
 _NUMBERS = count(1)
 """Of images, of all launches."""
 
 
 class _ImagesWord(IntEnum):
-    """The words of images: their number; and those of the tiles of A and B (`_TileWord`), which are the same if A is in registers.
+    """The words of images: their number; and those of the tiles in which A and B lie (`_TileWord`), of which there are ``COUNT``.
 
     ``FROM`` is the number of images after which the instruction may take these, -1 if there are none; ``TOGETHER`` is 1 if it may take
-    them from the same tiles.
+    them from the same tiles. ``FIRST`` and ``LAST`` are the numbers of the places of the tiles in which A and B begin: both are those of
+    B if A is in tensor memory or in registers.
     """
 
     NUMBER = 0
     FROM = 1
     TOGETHER = 2
-    TILES = 3
+    FIRST = 3
+    LAST = 4
+    COUNT = 5
+    TILES = 6
 
 
 class _TileWord(IntEnum):
-    """The words of a tile: the number of its place, its end, and the number of its array."""
+    """The words of a tile: the number of its place, its end, and the number of its array.
+
+    ``BASE`` is the number of the place of the first tile of the same array in the operand, from which on the coordinates count; there are
+    ``RANK`` of them, 0 if they may be any.
+    """
 
     PLACE = 0
     STOP = 1
     ARRAY = 2
-    END = 3
+    BASE = 3
+    RANK = 4
+    STEPS = 5
+    END = 10
+
+
+class StandingTile(NamedTuple):
+    """A tile in which an operand lies: numbers of its place and of its array, its end, and where it lies in its array (`_TileWord`)."""
+
+    place: int
+    stop: int
+    array: int
+    base: int
+    steps: tuple[int, ...]
 
 
 def _ask(module: native.Module) -> None:
     """``i64 ask(context, words, lane)``: 0 if there is nothing to say of an execution (`RepetitionWord`)."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
-    cta, images = context.pointer(Word.OPERANDS_TAKEN), words.pointer(RepetitionWord.IMAGES)
-    with code.when(cta.eq(0)):
-        code.ret(1)
+    cta, images = _cta(context, words), words.pointer(RepetitionWord.IMAGES)
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images)
-    known = last.word(TakenWord.COLUMNS).uge(words.word(RepetitionWord.COLUMNS))
-    for tile in _of_images(images):
-        placed = placed_at(cta, tile.word(_TileWord.PLACE))
-        known = known & placed.word(PlacedWord.STOP).eq(tile.word(_TileWord.STOP))
-        known = known & placed.word(PlacedWord.ARRAY).eq(tile.word(_TileWord.ARRAY))
-    with code.when(~known):
+    elsewhere = words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.OTHERWISE).ne(0)
+    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | elsewhere):
+        code.ret(1)
+    differs = code.variable("i64", 0)
+    with code.loop(images.word(_ImagesWord.COUNT), entered=True) as i:
+        tile = images.at((i * _TileWord.END + _ImagesWord.TILES) << 3)
+        placed, base = (placed_at(cta, tile.word(word)) for word in (_TileWord.PLACE, _TileWord.BASE))
+        differs.set(differs.get() | (placed.word(PlacedWord.STOP) ^ tile.word(_TileWord.STOP)))
+        differs.set(differs.get() | (placed.word(PlacedWord.ARRAY) ^ tile.word(_TileWord.ARRAY)))
+        with code.loop(tile.word(_TileWord.RANK)) as axis:
+            here, there = (each.load("i64", axis + PlacedWord.COORDINATES) for each in (placed, base))
+            differs.set(differs.get() | ((here - there) ^ tile.load("i64", axis + _TileWord.STEPS)))
+    with code.when(differs.get().ne(0)):
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         follows = images.word(_ImagesWord.FROM).eq(last.word(TakenWord.IMAGES))
         together = last.word(TakenWord.FIRST_TILE).eq(first) & last.word(TakenWord.LAST_TILE).eq(end)
-        with code.when(~follows | (together & images.word(_ImagesWord.TOGETHER).eq(0))):
+        moved, overlaps = moved_columns(words, last)
+        is_step = images.word(_ImagesWord.TOGETHER).ne(0) & moved.le(words.word(RepetitionWord.A_COLUMNS))
+        with code.when(~follows | (together & ~is_step) | overlaps):
             code.ret(1)
         with code.when(words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
             code.ret(1)
@@ -72,7 +102,7 @@ def _note(module: native.Module) -> None:
     """``i64 note(context, words, lane)``: what such an execution takes becomes the last one."""
     code = native.Function(module, "note", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
-    cta, images = context.pointer(Word.OPERANDS_TAKEN), words.pointer(RepetitionWord.IMAGES)
+    cta, images = _cta(context, words), words.pointer(RepetitionWord.IMAGES)
     first, end = _tiles(cta, images)
     entered: dict[int, native.Value | int] = {
         TakenWord.IMAGES: images.word(_ImagesWord.NUMBER),
@@ -80,18 +110,21 @@ def _note(module: native.Module) -> None:
         TakenWord.FIRST_TILE: first,
         TakenWord.LAST_TILE: end,
     }
-    cta.at(words.word(RepetitionWord.ACCUMULATOR)).set_words(entered)
+    last = cta.at(words.word(RepetitionWord.ACCUMULATOR))
+    last.set_words(entered)
+    note_column(code, words, last)
     code.ret(0)
 
 
-def _of_images(images: native.Value) -> list[native.Value]:
-    """The words of the two tiles."""
-    return [images.at(8 * (_ImagesWord.TILES + number * _TileWord.END)) for number in range(_TILES)]
+def _cta(context: native.Value, words: native.Value) -> native.Value:
+    """The words of the CTA in whose shared memory the images are."""
+    own, which = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT, words.word(RepetitionWord.CTA)
+    return words_of_cta(context, which.lt(0).select(own, (own & ~1) | which))
 
 
 def _tiles(cta: native.Value, images: native.Value) -> list[native.Value]:
-    """What numbers the tiles."""
-    return [cta.load("i64", tile.word(_TileWord.PLACE) + CtaWord.TILES) for tile in _of_images(images)]
+    """What numbers the tiles in which A and B begin."""
+    return [cta.load("i64", images.word(word) + CtaWord.TILES) for word in (_ImagesWord.FIRST, _ImagesWord.LAST)]
 
 
 @cache
@@ -104,7 +137,7 @@ def _library() -> native.Library:
 
 
 class RepeatedTiles:
-    """Images that compiled code knows.
+    """Images that compiled code knows, which lie in so many ``tiles``.
 
     Attributes
     ----------
@@ -113,21 +146,23 @@ class RepeatedTiles:
 
     __slots__ = ("_calls", "_keep", "_words", "number")
 
-    def __init__(self) -> None:
-        words = np.zeros(_ImagesWord.TILES + _TILES * _TileWord.END, np.int64)
+    def __init__(self, tiles: int) -> None:
+        words = np.zeros(_ImagesWord.TILES + tiles * _TileWord.END, np.int64)
         self._keep, self._words, self.number = words, words.data, next(_NUMBERS)
-        words[_ImagesWord.NUMBER], words[_ImagesWord.FROM] = self.number, -1
+        words[_ImagesWord.NUMBER], words[_ImagesWord.FROM], words[_ImagesWord.COUNT] = self.number, -1, tiles
         self._calls: RepetitionCalls | None = None
 
-    def stand(self, *tiles: tuple[int, int, int]) -> bool:
-        """The tiles of the first and of the last operand: of each the number of its place, its end, and the number of its array.
+    def stand(self, first: int, last: int, tiles: Sequence[StandingTile]) -> bool:
+        """The tiles in which A and B lie, and the numbers of the places of those in which they begin.
 
         The result is False if compiled code knows nothing of such a place.
         """
-        if max(place for place, _, _ in tiles) >= MOST_TILES:
+        if max(tile.place for tile in tiles) >= MOST_TILES:
             return False
-        for word, value in enumerate(chain.from_iterable(tiles), _ImagesWord.TILES):
-            self._words[word] = value
+        self._keep[_ImagesWord.FIRST], self._keep[_ImagesWord.LAST] = first, last
+        for words, tile in zip(self._keep[_ImagesWord.TILES :].reshape(-1, _TileWord.END), tiles, strict=True):
+            words[: _TileWord.STEPS] = *tile[:4], len(tile.steps)
+            words[_TileWord.STEPS : _TileWord.STEPS + len(tile.steps)] = tile.steps
         return True
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ class Words:
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
-    taken: CtaTaken = field(default_factory=CtaTaken)
+    taken: CtaTaken
     copied_otherwise: bool = False
     """Whether bulk or tensor copies have brought something (`brought_otherwise`)."""
     host: int = field(init=False)
@@ -74,14 +75,15 @@ class Words:
         self.host = address_of(self.addresses)
 
     @classmethod
-    def of_cluster(cls, ctas: int, size: int, by_bytes: bool = False, listed: ListedWords | None = None) -> list[Words]:
+    def of_cluster(cls, taken: Sequence[CtaTaken], size: int, by_bytes: bool = False, listed: ListedWords | None = None) -> list[Words]:
         """Those of the CTAs of a cluster that starts, in one array: compiled code finds those of the other CTAs by their ranks."""
+        ctas = len(taken)
         words = -(-size // WORD)
         every: NDArray[np.uint64] = np.zeros((ctas, words), np.uint64)
         parts: NDArray[np.uint64] = np.zeros((ctas, WORD * words if by_bytes else 0), np.uint64)
         return [
-            cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_))
-            for sources, own in zip(every, parts, strict=True)
+            cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_), each)
+            for sources, own, each in zip(every, parts, taken, strict=True)
         ]
 
     def bytes_from(self, places: NDArray[np.intp]) -> NDArray[np.int64]:

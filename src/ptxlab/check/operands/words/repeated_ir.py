@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionWord
+from ptxlab.check.operands.compiled.calls import RepetitionWord, moved_columns, note_column
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
@@ -112,11 +112,7 @@ def _ask(module: native.Module) -> None:
         known = _steps(addresses, images, last) & images.word(ImagesWord.AGREES).eq(last.word(TakenWord.NUMBER))
         with code.when(~known | words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
             code.ret(1)
-        column, before = words.word(RepetitionWord.A_COLUMN), last.word(TakenWord.COLUMN)
-        moved = column - before
-        distance = moved.lt(0).select(before - column, moved)
-        overlaps = moved.ne(0) & distance.ult(words.word(RepetitionWord.A_COLUMNS))
-        with code.when(column.ne(0) & before.ne(0) & overlaps):
+        with code.when(moved_columns(words, last)[1]):
             code.ret(1)
     code.ret(code.call("differs", "i64", addresses, images))
 
@@ -127,9 +123,7 @@ def _note(module: native.Module) -> None:
     context, words, _ = code.parameters
     last = context.pointer(Word.OPERANDS_TAKEN).at(words.word(RepetitionWord.ACCUMULATOR))
     _enter(context.pointer(Word.COPIED), words.pointer(RepetitionWord.IMAGES), last)
-    column = words.word(RepetitionWord.A_COLUMN)
-    with code.when(column.ne(0)):
-        last.set_word(TakenWord.COLUMN, column)
+    note_column(code, words, last)
     code.ret(0)
 
 

@@ -126,20 +126,26 @@ def _span(module: Module) -> None:
 
 
 def _ranges(module: Module) -> None:
-    """``void ranges(state)``: one access to many ranges (`StateWord.ACCESSED`)."""
-    c = Function(module, "ranges", "void", "ptr state")
-    state = c["state"]
+    """``void ranges(state)``: one access to many ranges (`StateWord.ACCESSED`).
+
+    ``void ranges_from(state, first)``: the same, of which the starts count from a host address.
+    """
+    c = Function(module, "ranges_from", "void", "ptr state, i64 first", internal=True)
+    state, base = c.parameters
     starts, sizes = (state.pointer(StateWord.ACCESSED + i) for i in range(2))
     step, count, who, what = (state.word(StateWord.ACCESSED + i) for i in range(2, 6))
     watched = _Watched(c)
     with c.loop(count) as i:
         ahead = i + AHEAD
-        watched.prefetch(starts.load("i64", ahead.ult(count).select(ahead, 0)))
-        address, size = starts.load("i64", i), sizes.at(i * step).load("i32").to("i64")
+        watched.prefetch(base + starts.load("i64", ahead.ult(count).select(ahead, 0)))
+        address, size = base + starts.load("i64", i), sizes.at(i * step).load("i32").to("i64")
         with c.when(~watched.contains(address)):
             watched.select(state, address, who)
         with c.when(watched.contains(address) & size.ne(0)):
             watched.access(state, address, size, who, what)
+    c.ret()
+    c = Function(module, "ranges", "void", "ptr state")
+    c.call("ranges_from", "void", c["state"], c.const("i64", 0))
 
 
 def _visit_or_repeat(module: Module) -> None:

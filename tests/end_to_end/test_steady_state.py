@@ -28,6 +28,7 @@ LENGTHS = {
     "mm_bt_e4m3": {"k": 2048},
     "mm_device_desc_fp16": {"k": 1024},
     "mm_host_desc_fp16_cta2": {"k": 1024},
+    "mm_persistent_ws_fp16": {"k": 1024},
     "mm_tile_cta4_fp16": {"k": 1024},
     "gl_mm_2cta_fp16": {"k": 1024},
     "gl_mm_multicast_bf16": {"k": 1024},
@@ -38,7 +39,10 @@ LENGTHS = {
     "flash_ws_fp16": {"s": 1024},
     "sm90_mm_ptr_fp16": {"k": 1024},
     "sm90_mm_bt_int8": {"k": 2048},
+    "sm90_mm_device_desc_fp16": {"k": 1024},
+    "sm90_mm_ws_fp16": {"k": 1024},
     "sm90_flash_fp16": {"s": 1024},
+    "sm90_flash_ws_fp16": {"s": 1024},
 }
 """By kernel a size that has several times as many iterations as buffers."""
 LAUNCHES = 12

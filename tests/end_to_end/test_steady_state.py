@@ -36,7 +36,7 @@ LENGTHS = {
     "mm_batched_fp16": {"k": 1024},
     "flash_fp16": {"s": 1024},
     "flash_causal_fp16": {"s": 1024},
-    "flash_ws_fp16": {"s": 1024},
+    "flash_ws_fp16": {"s": 2048},
     "sm90_mm_ptr_fp16": {"k": 1024},
     "sm90_mm_bt_int8": {"k": 2048},
     "sm90_mm_device_desc_fp16": {"k": 1024},
@@ -46,7 +46,9 @@ LENGTHS = {
 }
 """By kernel a size that has several times as many iterations as buffers."""
 LAUNCHES = 12
-SCHEDULER = ("/machine/schedule/", "/machine/warp/warp.py catch_up", "/engine/llvm/executable.py run")
+ALLOCATIONS = ("/machine/launch/launch.py allocation_count", "/machine/launch/launch.py _count_allocations")
+"""Once for a launch with large arrays."""
+SCHEDULER = ("/machine/schedule/", "/machine/warp/warp.py catch_up", "/engine/llvm/executable.py run", *ALLOCATIONS)
 
 
 def optimise(monkeypatch: pytest.MonkeyPatch) -> None:

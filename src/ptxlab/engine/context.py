@@ -261,7 +261,7 @@ class Status(IntEnum):
     BLOCKED = 7
     """the warp waits at a barrier, for an mbarrier object or for groups of wgmma, and compiled code has ended its turn
 
-    `ptxlab.engine.turn_loop` says how.
+    `ptxlab.engine.turns.loop` says how.
     """
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.check import Words
 
 from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, expect_mistake, launch, mistaken
@@ -166,7 +167,7 @@ def test_one_product_with_d_of_f16() -> None:
 @settings(deadline=None)
 def test_deferred_copies_are_noted_in_their_order(copies: list[tuple[int, int, int, int]]) -> None:
     """A later copy replaces what an earlier one has brought; zeros fill what is not read."""
-    (words,) = Words.of_cluster(1, 64)
+    (words,) = Words.of_cluster(CtaTaken.of_cluster(1), 64)
     rows = [
         (4 * place // size * size, 0x8010_0000_0000 + 256 * number, size | min(read, size) << 8 | lane << 16)
         for number, (place, size, read, lane) in enumerate(copies)

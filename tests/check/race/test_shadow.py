@@ -279,7 +279,7 @@ def test_optimised_functions_take_over_after_many_rows(monkeypatch: pytest.Monke
     assert expected
     for rows in (sys.maxsize, 40, 0):
         functions = shadow_module._Functions()
-        assert functions.drain is not optimised.drain
+        assert functions.compiled is not optimised.compiled
         functions.quick_rows = rows
         assert findings(functions) == expected
-        assert (functions.drain is optimised.drain) == (rows < sys.maxsize), rows
+        assert (functions.compiled is optimised.compiled) == (rows < sys.maxsize), rows

@@ -33,7 +33,7 @@ from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
-from ptxlab.engine.turn_loop import emit_turns
+from ptxlab.engine.turns.loop import emit_turns
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
 from ptxlab.native.builder import Module
 

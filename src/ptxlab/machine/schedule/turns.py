@@ -141,11 +141,11 @@ def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
 
 def begin_turns(launch: Launch, cluster: Cluster) -> None:
     """Tell compiled code of the barriers of a cluster that starts."""
-    observer, first = launch.observer, cluster.ctas[0].memory
+    observer, first, meets = launch.observer, cluster.ctas[0].memory, launch.facts.of(arrivals).any()
     for cta in cluster.ctas:
         cells = cta.memory.barriers
         cells[BarrierCell.LIVE], cells[BarrierCell.CLUSTER] = cta.live_threads, first.barriers_address + 8 * BarrierCell.OF_CLUSTER
-        functions = NO_BARRIER_FUNCTIONS if observer is None else observer.barrier_functions(cta)
+        functions = NO_BARRIER_FUNCTIONS if observer is None or not meets else observer.barrier_functions(cta)
         cells[BarrierCell.COMPLETES] = functions is not None
         if functions is not None:
             cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED] = functions

@@ -5,7 +5,6 @@ What it shares with the machine is said in `ptxlab.engine.turns`.
 
 from __future__ import annotations
 
-from ptxlab.engine.cluster_barriers import emit_cluster_arrival, emit_cluster_wait
 from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Status, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
@@ -29,6 +28,7 @@ from ptxlab.engine.turns import (
     end_turn_in,
     resume,
 )
+from ptxlab.engine.turns._cluster_barriers import emit_cluster_arrival, emit_cluster_wait
 from ptxlab.isa.warpgroup_words import NEVER, GroupWord
 from ptxlab.native.builder import Function, Module, Value
 

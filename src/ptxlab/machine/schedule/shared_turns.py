@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Context, Word
 from ptxlab.engine.turns import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
-from ptxlab.isa.context import Wait
-from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import Warp

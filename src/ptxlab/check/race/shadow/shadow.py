@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import field
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -159,10 +160,11 @@ class Object:
     written: NDArray[np.uint32] | None = None
     """The written bytes of each granule, for memory that has no value at first."""
 
-    @property
-    def start(self) -> int:
-        """The host address of the first byte."""
-        return address_of(self.data)
+    start: int = field(init=False)
+    """The host address of the first byte."""
+
+    def __post_init__(self) -> None:
+        self.start = address_of(self.data)
 
 
 class Shadow:

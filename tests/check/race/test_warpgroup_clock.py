@@ -76,7 +76,7 @@ class Cluster:
         group = WarpgroupClock.of(self.clocks, agent, 1 << (MOST + 1).bit_length(), [None] * len(OPS))
         self.slots[agent.index // 4] = group.slot.number
         while not act(op):
-            group.make_room(agent.rows.shape[1])
+            group.enlarge(agent.rows.shape[1])
 
     def step(self, index: int, what: int, pending: int = 0) -> None:
         agent, model, member = self.clocks.agents[index], self.models[index // 4], index % 4

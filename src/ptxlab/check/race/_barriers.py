@@ -244,7 +244,7 @@ class Barriers:
                             gathered[row, column] = clock
 
     def _arrived_at_cluster(self, barrier_clock: ClusterClock, op: Op, clocks: Clocks, agent: Agent) -> None:
-        """A warp arrives at the barrier of the cluster. Compiled code does the same (`ptxlab.check.race.shadow.meetings_ir`)."""
+        """A warp arrives at the barrier of the cluster. Compiled code does the same (`ptxlab.check.race.shadow.barriers_ir`)."""
         order = self._relaxed.get(op.index)
         if order is None:
             barrier_clock.take(clocks.released_rows(agent))
@@ -333,8 +333,8 @@ class Barriers:
         if agent is not None:
             barrier_clock.discard(agent)  # expect_tx releases nothing, but follows the warp's own wait
         for wait in barrier_clock.take_late():
-            meeting = wait.agent.cta.state["race"].meeting
-            if meeting is None or not meeting.has_seen(wait.slot, wait.clock):
+            cluster_barrier = wait.agent.cta.state["race"].cluster_barrier
+            if cluster_barrier is None or not cluster_barrier.has_seen(wait.slot, wait.clock):
                 self._findings.overrun(barrier, wait, op)
         barrier_clock.complete()
 

@@ -58,8 +58,8 @@ class Exits:
                 self._findings.in_flight_at_exit(agent, op, reads=False, grouped=bool(slot.groups) and slot.groups[-1] >= slot.newest)
         if len(clocks.agents) > len(own):
             seen = np.maximum.reduce([agent.rows[Row.TENSOR] for agent in own])
-            meeting = clocks.meeting
-            self._remote(clocks, cta, shared, ordered if meeting is None else meeting.seen(cta.rank, ordered), seen)
+            barrier = clocks.cluster_barrier
+            self._remote(clocks, cta, shared, ordered if barrier is None else barrier.seen(cta.rank, ordered), seen)
 
     def _bulk(self, clocks: Clocks, cta: Any, ordered: NDArray[np.uint32]) -> None:
         for agent in clocks.agents:

@@ -108,7 +108,7 @@ class WgmmaGroups:
         self._recorder.load(agent)
         group = self._clock(clocks, agent)
         while not act(op.index):
-            group.make_room(agent.rows.shape[1])
+            group.enlarge(agent.rows.shape[1])
 
     def step(self, warp: Warp, op: Op) -> None:
         """A warp has executed its share of an operation, wgmma.commit_group or wgmma.wait_group."""

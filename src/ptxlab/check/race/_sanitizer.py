@@ -21,8 +21,8 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.program.number_types import report_other_types
+from ptxlab.check.race.shadow.barriers_ir import barrier_functions, cluster_functions
 from ptxlab.check.race.shadow.lanes import Lanes
-from ptxlab.check.race.shadow.meetings_ir import barrier_functions, cluster_functions
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, AgentWord, StateWord
 from ptxlab.diagnostics import Diagnostic
@@ -174,7 +174,7 @@ class Sanitizer(Observer):
         return self._lanes is None
 
     def barrier_functions(self, cta: CtaState) -> BarrierFunctions | None:
-        """Compiled code joins the clocks of warps that meet, if it has processed what they have recorded."""
+        """Compiled code joins the clocks of warps that have arrived, if it has processed what they have recorded."""
         return BarrierFunctions(*barrier_functions()) if self._lanes is None and self._shadow.replay else None
 
     def cluster_functions(self, cluster: Cluster) -> ClusterFunctions | None:

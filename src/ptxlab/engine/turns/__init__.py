@@ -19,8 +19,8 @@ from ptxlab.engine.turns._shared import (
     count_service,
     end_turn,
     end_turn_in,
+    has_cluster_barriers,
     has_waits,
-    meets_clusters,
     resume,
 )
 
@@ -43,7 +43,7 @@ __all__ = [
     "count_service",
     "end_turn",
     "end_turn_in",
+    "has_cluster_barriers",
     "has_waits",
-    "meets_clusters",
     "resume",
 ]

@@ -40,8 +40,8 @@ __all__ = [
     "count_service",
     "end_turn",
     "end_turn_in",
+    "has_cluster_barriers",
     "has_waits",
-    "meets_clusters",
     "resume",
 ]
 
@@ -197,7 +197,7 @@ def has_waits(program: Program) -> bool:
     )
 
 
-def meets_clusters(program: Program) -> bool:
+def has_cluster_barriers(program: Program) -> bool:
     """Whether warps arrive at barriers of clusters."""
     return any(isinstance(op.effects, ClusterArrive) for op in program.ops)
 

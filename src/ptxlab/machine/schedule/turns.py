@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, ClusterCell, TurnWord, arrivals, has_waits, meets_clusters
+from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, ClusterCell, TurnWord, arrivals, has_cluster_barriers, has_waits
 from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, NO_CLUSTER_FUNCTIONS
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
@@ -141,20 +141,20 @@ def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:
 
 def begin_turns(launch: Launch, cluster: Cluster) -> None:
     """Tell compiled code of the barriers of a cluster that starts."""
-    observer, first, meets = launch.observer, cluster.ctas[0].memory, launch.facts.of(arrivals).any()
+    observer, first, has_barriers = launch.observer, cluster.ctas[0].memory, launch.facts.of(arrivals).any()
     for cta in cluster.ctas:
         cells = cta.memory.barriers
         cells[BarrierCell.LIVE], cells[BarrierCell.CLUSTER] = cta.live_threads, first.barriers_address + 8 * BarrierCell.OF_CLUSTER
-        functions = NO_BARRIER_FUNCTIONS if observer is None or not meets else observer.barrier_functions(cta)
+        functions = NO_BARRIER_FUNCTIONS if observer is None or not has_barriers else observer.barrier_functions(cta)
         cells[BarrierCell.COMPLETES] = functions is not None
         if functions is not None:
             cells[BarrierCell.MAY_BLOCK], cells[BarrierCell.COMPLETED] = functions
-    if launch.facts.of(meets_clusters):
-        meeting = NO_CLUSTER_FUNCTIONS if observer is None else observer.cluster_functions(cluster)
+    if launch.facts.of(has_cluster_barriers):
+        of_cluster = NO_CLUSTER_FUNCTIONS if observer is None else observer.cluster_functions(cluster)
         cells, turns = cluster.barrier.cells, launch.scheduler.compiled_turns
-        if meeting is not None and turns is not None and turns.waits:
+        if of_cluster is not None and turns is not None and turns.waits:
             cells[ClusterCell.COMPLETES] = 1
-            cells[ClusterCell.ARRIVES : ClusterCell.ABOUT + 1] = np.array(meeting, np.int64).data
+            cells[ClusterCell.ARRIVES : ClusterCell.ABOUT + 1] = np.array(of_cluster, np.int64).data
 
 
 def take_blocked(cells: memoryview, number: int) -> list[int]:

@@ -121,7 +121,7 @@ class Clocks:
         self.owners: list[tuple[Agent | None, Hashable]] = []
         self.before = self.slot(None, "the grid before")
         self.agents: list[Agent] = []
-        self.meeting: ClusterClock | None = None
+        self.cluster_barrier: ClusterClock | None = None
         """That of the barrier of the cluster, made on first use (`cluster_clock`)."""
         self.warpgroups: dict[tuple[int, int], WarpgroupClock] = {}
         """By rank and number those that execute wgmma.mma_async (`WarpgroupClock.of`)."""
@@ -172,8 +172,8 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
-            if self.meeting is not None:
-                self.meeting.widen(wider.shape[2])
+            if self.cluster_barrier is not None:
+                self.cluster_barrier.widen(wider.shape[2])
             self._joins.clear()
         return number, self.serial << CLUSTER_SHIFT | number
 
@@ -250,9 +250,9 @@ class Clocks:
 
     def cluster_clock(self) -> ClusterClock:
         """The clock of the barrier of the cluster, made on first use."""
-        if self.meeting is None:
-            self.meeting = ClusterClock(len(self.agents[0].shared), len(self.agents) // self.warps, self.rows.shape[2])
-        return self.meeting
+        if self.cluster_barrier is None:
+            self.cluster_barrier = ClusterClock(len(self.agents[0].shared), len(self.agents) // self.warps, self.rows.shape[2])
+        return self.cluster_barrier
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""

@@ -109,8 +109,8 @@ class WarpgroupClock:
         ):
             words[word] = address_of(array)
 
-    def make_room(self, width: int) -> None:
-        """Let rows have so many clocks; or, if they do, let there be twice as many places."""
+    def enlarge(self, width: int) -> None:
+        """Widen the rows to so many clocks; if they have as many, double the number of places."""
         old_width, old = self._words[_WIDTH], len(self._tags)
         places = old if width != old_width else 2 * old
         joined, tags = np.zeros((places, len(Row), width), np.uint32), np.zeros(places, np.int64)

@@ -34,7 +34,7 @@ def emit_warpgroup_functions(module: Module) -> None:
 def _step(module: Module) -> None:
     """``i64 group_step(state, info)``: the running agent has executed its share, committed a group or waited.
 
-    The result is PYTHON, and nothing has been done, if something is to be judged, or if there is no room (`WarpgroupClock.make_room`).
+    The result is PYTHON, and nothing has been done, if a suspect is to be judged, or the arrays are too small (`WarpgroupClock.enlarge`).
     """
     c, (state, info) = module.define("i64 group_step(ptr state, ptr info)")
     agent, how = state.pointer(StateWord.AGENT), info.word(OpWord.HOW)

@@ -292,7 +292,7 @@ class Shadow:
         return at
 
     def step_of_group(self, op: int) -> bool:
-        """The running agent has executed an instruction of its warpgroup; False if there is no room (`WarpgroupClock.make_room`)."""
+        """The running agent has executed an instruction of its warpgroup; False if its arrays are too small (`WarpgroupClock.enlarge`)."""
         done: int = self._functions.compiled.group_step(self._address, address_of(self._keep[0]) + 8 * OP_WORDS * op)
         return done == DONE
 

@@ -74,7 +74,7 @@ def _may_block(module: Module) -> None:
 
 
 def _joins(module: Module) -> None:
-    """``void joins(waiting, blocked, last)``: join the clocks of warps that have met at a barrier of their CTA, and advance each one's."""
+    """``void joins(waiting, blocked, last)``: join the clocks of warps that have arrived at a barrier of their CTA, and advance each."""
     c, (waiting, blocked, last) = module.define("void joins(ptr waiting, i64 blocked, ptr last)")
     own = _header(last.pointer(Word.EVENT_REPLAY))
     rows, others = own.pointer(StateWord.ROWS), c.stack(f"[{MOST_WARPS} x ptr]")

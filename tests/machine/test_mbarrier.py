@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ptxlab.engine.context import WORDS
 from ptxlab.engine.mbarrier_rows import ROW_BYTES
-from ptxlab.engine.turns import BarrierCell, ClusterCell
+from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.debug._points import refuse, warp_name
 from ptxlab.debug._registers import dtype_of
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import BARRIERS, BarrierCell
+from ptxlab.engine.turns.words import BARRIERS, BarrierCell
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, MemoryAccess, Misuse
 from ptxlab.machine.memory.tensor_memory import COLUMNS, LANES

@@ -15,7 +15,7 @@ from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.reference.interpreter import Interpreter
 from ptxlab.engine.reference.warp import Warp
-from ptxlab.engine.turns import TurnWord
+from ptxlab.engine.turns.words import TurnWord
 from ptxlab.machine.schedule.turns import CompiledTurns, turns_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import emit_replay
-from ptxlab.engine.turns import resume
+from ptxlab.engine.turns.emission import resume_waiters
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
@@ -116,15 +116,11 @@ def emit_wake(module: Module) -> None:
     """
     c, (context, place) = module.define("void wake(ptr context, ptr place)", internal=True)
     turns, after = context.pointer(Word.TURNS), place.load("i32", Cell.PHASES).to("i64")
-    link = place.at(4 * Cell.WAITERS).variable()
-    with c.loop_while(lambda: link.get().word(0).ne(0)):
-        waiter = link.get().pointer(0)
-        parity = (waiter.word(Word.AWAITS) & BY_PARITY).ne(0)
-        with c.when(is_complete(after, waiter.word(Word.AWAITED_PHASE), parity)) as otherwise:
-            link.get().store(waiter.pointer(Word.NEXT_WAITER))
-            resume(turns, waiter)
-            otherwise()
-            link.set(waiter.at(8 * Word.NEXT_WAITER))
+
+    def is_over(waiter: Value) -> Value:
+        return is_complete(after, waiter.word(Word.AWAITED_PHASE), (waiter.word(Word.AWAITS) & BY_PARITY).ne(0))
+
+    resume_waiters(c, place.at(4 * Cell.WAITERS), turns, is_over)
     c.ret()
 
 

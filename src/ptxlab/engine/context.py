@@ -171,7 +171,7 @@ class Word(IntEnum):
     PROGRESS = 65
     """in/out: address of int64: a number that grows whenever the launch makes progress"""
     BARRIERS = 66
-    """in: address of the barriers of the CTA (`ptxlab.engine.turns.BarrierCell`)"""
+    """in: address of the barriers of the CTA (`ptxlab.engine.turns.words.BarrierCell`)"""
     FUEL_LEFT = 67
     """in/out: warp-instructions left of the slice that the warp begins its next turn with; 0: a whole slice"""
     LAST_SLICE = 68
@@ -218,7 +218,7 @@ class Word(IntEnum):
     """in/out: address of the context of the next warp that compiled code has blocked for the same object or warpgroup, or at the barrier of
     the same cluster; 0 if it is the last"""
     TURNS = 86
-    """in: address of what the scheduler shares with compiled code (`ptxlab.engine.turns.TurnWord`); 0 if it shares nothing"""
+    """in: address of what the scheduler shares with compiled code (`ptxlab.engine.turns.words.TurnWord`); 0 if it shares nothing"""
 
     SLICE_REST = 87
     """in: warp-instructions that the slice has beside those in GRANTED, which are fewer where the lanes were not all converged"""

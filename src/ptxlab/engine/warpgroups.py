@@ -14,7 +14,7 @@ from __future__ import annotations
 from ptxlab.engine.arrivals import emit_progress, unless
 from ptxlab.engine.context import OF_GROUPS, Word
 from ptxlab.engine.repetitions import FUNCTION, KEY, WORDS_GIVEN, emit_calls
-from ptxlab.engine.turns import resume
+from ptxlab.engine.turns.emission import resume_waiters
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
     NAME_WORDS,
@@ -91,14 +91,8 @@ def emit_issue(module: Module) -> None:
 
 def _wake(c: Function, context: Value, group: Value, performed: Value) -> None:
     """The warps that compiled code has blocked for no further instructions can run."""
-    link = group.at(8 * GroupWord.WAITERS).variable()
-    with c.loop_while(lambda: link.get().word(0).ne(0)):
-        waiter = link.get().pointer(0)
-        with c.when(waiter.word(Word.AWAITED_PHASE).le(performed)) as otherwise:
-            link.get().store(waiter.pointer(Word.NEXT_WAITER))
-            resume(context.pointer(Word.TURNS), waiter)
-            otherwise()
-            link.set(waiter.at(8 * Word.NEXT_WAITER))
+    waiters, turns = group.at(8 * GroupWord.WAITERS), context.pointer(Word.TURNS)
+    resume_waiters(c, waiters, turns, lambda waiter: waiter.word(Word.AWAITED_PHASE).le(performed))
 
 
 def _copy_a(c: Function, context: Value, more: Value, place: Value) -> None:

@@ -14,7 +14,7 @@ from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
-from ptxlab.engine.turns import TurnWord
+from ptxlab.engine.turns.words import TurnWord
 from ptxlab.native.collection import collection_paused
 
 if TYPE_CHECKING:

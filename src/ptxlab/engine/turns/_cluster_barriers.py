@@ -6,7 +6,8 @@ It does what `ptxlab.machine.schedule.barriers.ClusterBarrier` does, for all lan
 from __future__ import annotations
 
 from ptxlab.engine.context import BY_CLUSTER, Status, Word
-from ptxlab.engine.turns import RELAXED, ClusterCell, TurnWord, count_service, end_turn, resume
+from ptxlab.engine.turns.emission import count_service, end_turn, resume_waiters
+from ptxlab.engine.turns.words import RELAXED, ClusterCell, TurnWord
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["emit_cluster_arrival", "emit_cluster_wait"]
@@ -30,12 +31,8 @@ def emit_cluster_arrival(c: Function, warp: Value, words: Value, cluster: Value,
         completed = cluster.pointer(ClusterCell.COMPLETED)
         with c.when(completed.ne(0)):
             c.call(completed, "void", about)
-        waiter = cluster.pointer(ClusterCell.WAITERS).variable()
-        with c.loop_while(lambda: waiter.get().ne(0)):
-            following = waiter.get().pointer(Word.NEXT_WAITER)
-            resume(words, waiter.get())
-            waiter.set(following)
-        cluster.set_words({ClusterCell.WAITERS: 0, ClusterCell.ARRIVED: 0, ClusterCell.PHASE: phase + 1})
+        resume_waiters(c, cluster.at(8 * ClusterCell.WAITERS), words, lambda _: c.const("i1", 1))
+        cluster.set_words({ClusterCell.ARRIVED: 0, ClusterCell.PHASE: phase + 1})
         otherwise()
         cluster.set_word(ClusterCell.ARRIVED, arrived)
 

@@ -1,6 +1,6 @@
 """Compiled code completes barriers, and lets the next warp run where one waits at a barrier, for an mbarrier or for wgmma.
 
-What it shares with the machine is said in `ptxlab.engine.turns`.
+What it shares with the machine is said in `ptxlab.engine.turns.words`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Status, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import note_row
-from ptxlab.engine.turns import (
+from ptxlab.engine.turns._cluster_barriers import emit_cluster_arrival, emit_cluster_wait
+from ptxlab.engine.turns.emission import count_service, end_turn, end_turn_in, resume
+from ptxlab.engine.turns.words import (
     BARRIERS,
     CLUSTER_ARRIVES,
     CLUSTER_WAITS,
@@ -23,12 +25,7 @@ from ptxlab.engine.turns import (
     BarrierCell,
     ClusterCell,
     TurnWord,
-    count_service,
-    end_turn,
-    end_turn_in,
-    resume,
 )
-from ptxlab.engine.turns._cluster_barriers import emit_cluster_arrival, emit_cluster_wait
 from ptxlab.isa.warpgroup_words import NEVER, GroupWord
 from ptxlab.native.builder import Function, Module, Value
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import WORDS
 from ptxlab.engine.mbarrier_rows import ROW_BYTES, ROW_CELLS, Cell
 from ptxlab.engine.repetitions import Repetitions, repeatable
-from ptxlab.engine.turns import BarrierCell
+from ptxlab.engine.turns.words import BarrierCell
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
 
@@ -84,7 +84,7 @@ class CtaMemory:
     repeated : the number of the CTA's state, and the bases of executions (`Word.REPEATED_IN`)
     cells : the context's words that are the same in all warps of the CTA, as signed numbers
     barriers : int64, the barriers of the CTA (`BarrierCell`)
-    cluster : those that are the cells of a cluster of which it is the first CTA (`ptxlab.engine.turns.ClusterCell`)
+    cluster : those that are the cells of a cluster of which it is the first CTA (`ptxlab.engine.turns.words.ClusterCell`)
     shared_address, repeated_address, barriers_address : host addresses
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import BarrierCell, ClusterCell
+from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration

@@ -52,7 +52,7 @@ Uses: TypeAlias = "Mapping[tuple[str, int], Op | None]"
 
 
 class BarrierFunctions(NamedTuple):
-    """Addresses for compiled code (`ptxlab.engine.turns.BarrierCell`): 0 where there is no function."""
+    """Addresses for compiled code (`ptxlab.engine.turns.words.BarrierCell`): 0 where there is no function."""
 
     may_block: int = 0
     completed: int = 0
@@ -62,7 +62,7 @@ NO_BARRIER_FUNCTIONS = BarrierFunctions()
 
 
 class ClusterFunctions(NamedTuple):
-    """The same of the barrier of a cluster (`ptxlab.engine.turns.ClusterCell`)."""
+    """The same of the barrier of a cluster (`ptxlab.engine.turns.words.ClusterCell`)."""
 
     arrives: int = 0
     completed: int = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.mbarrier_rows import Cell
-from ptxlab.engine.turns import BarrierCell, ClusterCell
+from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.context import Misuse, Wait
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.direct_services import direct_services
-from ptxlab.engine.turns import NO_LIMIT, POLL_TURNS, SLICE, ClusterCell, TurnWord
+from ptxlab.engine.turns.words import NO_LIMIT, POLL_TURNS, SLICE, ClusterCell, TurnWord
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.shared_turns import SharedTurns

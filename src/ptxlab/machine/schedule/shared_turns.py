@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Context, Word
-from ptxlab.engine.turns import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
+from ptxlab.engine.turns.words import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
 from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import Warp

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import MACHINE_ONLY, MOST_WARPS, BarrierCell, ClusterCell, TurnWord, arrivals, has_cluster_barriers, has_waits
+from ptxlab.engine.turns.words import (
+    MACHINE_ONLY,
+    MOST_WARPS,
+    BarrierCell,
+    ClusterCell,
+    TurnWord,
+    arrivals,
+    has_cluster_barriers,
+    has_waits,
+)
 from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, NO_CLUSTER_FUNCTIONS
 from ptxlab.machine.warp.warp import RUN
 from ptxlab.native import address_of
@@ -100,7 +109,7 @@ class CompiledTurns:
     words : those of `TurnWord`
     address : their host address
     ready : the warps that can run
-    arrivals : by op, how its warp waits at a barrier, or 0 (`ptxlab.engine.turns.arrivals`); 0 for those that are not the compiled ones
+    arrivals : by op, how its warp waits at a barrier, or 0 (`ptxlab.engine.turns.words.arrivals`); 0 where it is not the compiled one
     waits : whether compiled code may block warps that wait for phases of mbarrier objects, for groups of wgmma, or at barriers of clusters
     """
 

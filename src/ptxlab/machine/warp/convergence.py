@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptxlab.engine.turns import NO_LIMIT
+from ptxlab.engine.turns.words import NO_LIMIT
 from ptxlab.isa.native_ops import Collective
 from ptxlab.isa.operands import PairOf, Reg
 from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes

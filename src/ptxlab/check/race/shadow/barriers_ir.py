@@ -1,6 +1,6 @@
 """The compiled part of the sanitizer that handles barriers of CTAs and of clusters which compiled code completes.
 
-It does what `Barriers` does for the others (`ptxlab.engine.turns.BarrierCell`, `ptxlab.engine.turns.ClusterCell`).
+It does what `Barriers` does for the others (`ptxlab.engine.turns.words.BarrierCell`, `ptxlab.engine.turns.words.ClusterCell`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ptxlab.check.race.shadow._clocks_ir import CLOCKS, emit_tick
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, StateWord
 from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns import MOST_WARPS
+from ptxlab.engine.turns.words import MOST_WARPS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native.builder import Function, Module, Value
 
@@ -28,13 +28,13 @@ _CHUNK = 64
 
 
 def barrier_functions() -> tuple[int, int]:
-    """The addresses of the functions for `ptxlab.engine.turns.BarrierCell`."""
+    """The addresses of the functions for `ptxlab.engine.turns.words.BarrierCell`."""
     may_block, joins = map(_library().address, _OF_CTA)
     return may_block, joins
 
 
 def cluster_functions() -> tuple[int, int, int]:
-    """The addresses of the functions for `ptxlab.engine.turns.ClusterCell`."""
+    """The addresses of the functions for `ptxlab.engine.turns.words.ClusterCell`."""
     arrives, completed, passes = map(_library().address, _OF_CLUSTER)
     return arrives, completed, passes
 

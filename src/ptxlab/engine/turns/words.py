@@ -15,11 +15,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, Completion, CtaBarrier, MbarrierWait, WaitGroup
 from ptxlab.isa.operands import Const, Op, Unused
-from ptxlab.native.builder import Function, Value
 
 __all__ = [
     "BARRIERS",
@@ -37,12 +35,8 @@ __all__ = [
     "ClusterCell",
     "TurnWord",
     "arrivals",
-    "count_service",
-    "end_turn",
-    "end_turn_in",
     "has_cluster_barriers",
     "has_waits",
-    "resume",
 ]
 
 BARRIERS = 16
@@ -200,47 +194,3 @@ def has_waits(program: Program) -> bool:
 def has_cluster_barriers(program: Program) -> bool:
     """Whether warps arrive at barriers of clusters."""
     return any(isinstance(op.effects, ClusterArrive) for op in program.ops)
-
-
-def count_service(words: Value, op: Value) -> None:
-    """Count an execution of a service."""
-    counts = words.pointer(TurnWord.COUNTS)
-    counts.store(counts.load("i64", op) + 1, op)
-
-
-def end_turn_in(c: Function, waiters: Value, warp: Value, words: Value) -> None:
-    """A warp becomes the last one of those who wait for the same, and its turn ends; ``waiters`` is where the first one is named."""
-    link = waiters.variable()
-    with c.loop_while(lambda: link.get().word(0).ne(0)):
-        link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
-    link.get().store(warp)
-    warp.set_word(Word.NEXT_WAITER, 0)
-    end_turn(c, warp, words)
-
-
-def resume(words: Value, warp: Value) -> None:
-    """A warp that compiled code has blocked can run."""
-    tail = words.word(TurnWord.TAIL)
-    warp.set_word(Word.QUEUED, 1)
-    words.pointer(TurnWord.RING).store(warp, tail & words.word(TurnWord.RING_MASK))
-    words.set_word(TurnWord.TAIL, tail + 1)
-
-
-def end_turn(c: Function, warp: Value, words: Value) -> None:
-    """The turn of a warp ends. It begins a new slice next time if the launch has made progress since it did so last."""
-    counts = warp.pointer(Word.BLOCKED_COUNTS)
-    with c.when(counts.ne(0)):
-        count = counts.at(warp.word(Word.INFO) * warp.word(Word.BLOCKED_STRIDE))
-        count.set_word(0, count.word(0) + 1)
-    fuel, progress = warp.word(Word.FUEL), warp.pointer(Word.PROGRESS).load("i64")
-    fresh, whole = warp.word(Word.SEEN_PROGRESS).ne(progress), c.const("i64", SLICE)
-    warp.set_words(
-        {
-            Word.AHEAD: 1,
-            Word.SEEN_PROGRESS: progress,
-            Word.FUEL_LEFT: fresh.select(whole, (fuel + warp.word(Word.SLICE_REST)).max(1)),
-            Word.LAST_SLICE: fresh.select(whole, warp.word(Word.LAST_SLICE)),
-        }
-    )
-    used = words.word(TurnWord.USED) + (warp.word(Word.GRANTED) - fuel)
-    words.set_words({TurnWord.USED: used, TurnWord.ENDED: words.word(TurnWord.ENDED) + 1})

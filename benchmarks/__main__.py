@@ -24,10 +24,13 @@ from .workloads import KERNELS, WORKLOADS
 ROOT = Path(__file__).resolve().parents[1]
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+BLAS_KERNELS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+"""Variables that name the kernels of NumPy's BLAS; without them it takes those for this processor."""
+
 
 def worker(cache: Path, *arguments: str, **environment: str) -> dict[str, Any]:
     """Run one measurement in a fresh process; adds the wall time of that process."""
-    env = os.environ | {"PTXLAB_CACHE_DIR": str(cache)} | environment
+    env = {name: value for name, value in os.environ.items() if name not in BLAS_KERNELS} | {"PTXLAB_CACHE_DIR": str(cache)} | environment
     started = time.perf_counter()
     command = [sys.executable, "-m", "benchmarks.worker", *arguments]
     run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
@@ -157,10 +160,10 @@ def measure_numerics(repeats: int) -> dict[str, Any]:
 
 def table_of_numerics(found: dict[str, Any]) -> Table:
     table = Table(title="one instruction m128n256, one core, GFLOP/s", title_justify="left")
-    for column in ("", "numerics.mma on codes", "on prepared operands", "general path", "NumPy float32 @"):
+    for column in ("", "numerics.mma on codes", "on prepared operands", "wide exponents", "sums cancel", "general path", "NumPy float32 @"):
         table.add_column(column, justify="left" if not column else "right")
     for name, rates in found.items():
-        table.add_row(name, *(f"{rates[key]:.1f}" for key in ("call", "prepared", "general", "numpy")))
+        table.add_row(name, *(f"{rates[key]:.1f}" for key in ("call", "prepared", "wide", "cancelling", "general", "numpy")))
     return table
 
 

@@ -1,6 +1,7 @@
 """Speed of the arithmetic on one core: instructions of m128n256, beside float32 matrix products of NumPy.
 
-On prepared operands it is that of the loop along K of a GEMM: STEPS instructions that add to one accumulator, on different operands.
+On prepared operands it is that of the loop along K of a GEMM: STEPS instructions that add to one accumulator, on different operands. These
+are normally distributed. Others have exponents of a wide range, or sums in which one half of the terms cancels the other.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ CASES: dict[str, dict[str, Any]] = {
     "mxf4": {"kind": "mxf4", "fmt": "e2m1", "k": 64, "scale": "ue8m0", "block": 32},
     "nvf4": {"kind": "mxf4nvf4", "fmt": "e2m1", "k": 64, "scale": "ue4m3", "block": 16},
 }
-REQUIRED = {"f16": (8, 14, 1), "e4m3": (6, 10, 1), "nvf4": (10, 25, 1)}
-"""GFLOP/s that the call, the step on prepared operands, and the general path must have."""
+OF_NUMPY = {"f16": 0.35, "bf16": 0.35, "e4m3": 0.5, "mxf4": 1.0, "nvf4": 1.0}
+"""The least rate on prepared operands, as a part of NumPy's rate; half of it on codes."""
+SLOWER = 3
+"""How many times slower operands with wide exponents, or whose sums cancel, may be."""
+EXPONENTS = {"f16": 14, "bf16": 60, "tf32": 60, "e4m3": 6, "e2m1": 1}
+"""Wide exponents: powers of two from minus this up to this, by which normally distributed numbers are multiplied; products are finite."""
 
 
 def measure(repeats: int) -> dict[str, Any]:
@@ -42,12 +47,20 @@ def _rate(call: Any, k: int, repeats: int) -> float:
     return 2 * M * N * k / median(seconds) / 1e9
 
 
-def _operands(fmt: str, k: int, scale: str | None, block: int | None, seed: int = 0) -> tuple[list[Any], list[Any], Any, list[Any]]:
+def _operands(
+    fmt: str, k: int, scale: str | None, block: int | None, seed: int = 0, sort: str = "normal"
+) -> tuple[list[Any], list[Any], Any, list[Any]]:
     """Values and codes of A and B, the words of C, and the scale factors."""
     from ptxlab.formats import encode
 
     rng = np.random.default_rng(seed)
     values = [rng.standard_normal((rows, k)).astype(np.float32) for rows in (M, N)]
+    if sort == "wide":
+        widest = EXPONENTS[fmt]
+        values = [x * np.exp2(rng.integers(-widest, widest + 1, x.shape)).astype(np.float32) for x in values]
+    elif sort == "cancelling":
+        for x, sign in zip(values, (-1, 1), strict=True):
+            x[:, 1::2] = sign * x[:, ::2]
     C = rng.standard_normal((M, N)).astype(np.float32).view(np.uint32)
     scales: list[Any] = [None, None]
     if scale is not None and block is not None:
@@ -55,14 +68,16 @@ def _operands(fmt: str, k: int, scale: str | None, block: int | None, seed: int 
     return values, [encode(x, fmt) for x in values], C, scales
 
 
-def prepared_steps(kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> tuple[Callable[[], None], list[Any]]:
+def prepared_steps(
+    kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None, sort: str = "normal"
+) -> tuple[Callable[[], None], list[Any]]:
     """The loop along K on prepared operands as a function, and each prepared B."""
     from ptxlab import numerics
 
     given = {"kind": kind, "scale": scale, "block": block}
 
     def prepared(seed: int) -> list[Any]:
-        _, codes, _, scales = _operands(fmt, k, scale, block, seed)
+        _, codes, _, scales = _operands(fmt, k, scale, block, seed, sort)
         return [numerics.prepare(x, fmt, role=role, scales=s, **given) for x, role, s in zip(codes, "ab", scales, strict=True)]
 
     operands = [prepared(seed) for seed in range(STEPS)]
@@ -83,6 +98,8 @@ def _case(repeats: int, kind: str, fmt: str, k: int, scale: str | None = None, b
     found = {"call": _rate(lambda: numerics.mma(**whole, scale_a=scales[0], scale_b=scales[1]), k, repeats)}
     loop, prepared = prepared_steps(kind, fmt, k, scale, block)
     found["prepared"] = _rate(loop, STEPS * k, repeats)
+    for sort in ("wide", "cancelling"):
+        found[sort] = _rate(prepared_steps(kind, fmt, k, scale, block, sort)[0], STEPS * k, repeats)
     # Flagging every row of B leaves all of it to the general path.
     for b in prepared:
         flags = ctypes.c_int64.from_address(b.address + (32 if b.groups else 16)).value
@@ -90,4 +107,5 @@ def _case(repeats: int, kind: str, fmt: str, k: int, scale: str | None = None, b
     found["general"] = _rate(loop, STEPS * k, 1)
     across = np.ascontiguousarray(values[1].T)
     found["numpy"] = _rate(lambda: values[0] @ across, k, repeats)
-    return found
+    found |= {f"{key}_of_numpy": found[key] / found["numpy"] for key in ("call", "prepared")}
+    return found | {f"{sort}_times": found["prepared"] / found[sort] for sort in ("wide", "cancelling")}

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from .numerics import REQUIRED as ARITHMETIC
+from .numerics import CASES, OF_NUMPY, SLOWER
 
 __all__ = ["REQUIRED", "Required", "missed", "table"]
 
@@ -66,11 +66,14 @@ REQUIRED = (
         for name in ("operands", "operands, 4 bits", "accumulators", "scale factors", "fragments")
     ),
     *(
-        Required(f"{case}, {title}", ("numerics", case, key), least, True, "GFLOP/s")
-        for case, limits in ARITHMETIC.items()
-        for (key, title), least in zip(
-            (("call", "numerics.mma on codes"), ("prepared", "on prepared operands"), ("general", "general path")), limits, strict=True
-        )
+        Required(f"{case}, {title}, of NumPy's rate", ("numerics", case, f"{key}_of_numpy"), factor * least, True)
+        for case, least in OF_NUMPY.items()
+        for key, title, factor in (("prepared", "on prepared operands", 1), ("call", "on codes", 0.5))
+    ),
+    *(
+        Required(f"{case}, {title}, times as slow", ("numerics", case, f"{sort}_times"), SLOWER)
+        for case in CASES
+        for sort, title in (("wide", "wide exponents"), ("cancelling", "sums that cancel"))
     ),
 )
 """The demands of the project on speed, on one otherwise idle core with AVX-512.

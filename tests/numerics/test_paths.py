@@ -174,6 +174,21 @@ def test_fast_is_general_on_many(form: Form) -> None:
         one.check(by_machine_interface(one, general=False), by_machine_interface(one, general=True))
 
 
+@pytest.mark.parametrize("fmt", ["bf16", "tf32"])
+def test_subnormal_results_beside_wide_exponents(fmt: str) -> None:
+    """Cells that the fast path leaves to the general one are not rounded to zero, and neither is what NumPy computes afterwards."""
+    rng = np.random.default_rng(3)
+    k = 16 if fmt == "bf16" else 8
+    A, B = (encode(rng.standard_normal((64, k)) * np.exp2(rng.choice([-69, 0, 60], (64, 1))), fmt) for _ in range(2))
+    call = {"arch": "tcgen05", "kind": "tf32" if fmt == "tf32" else "f16", "a": fmt, "b": fmt, "d": "f32", "A": A, "B": B}
+    exact = numerics.reference.mma(**call)
+    magnitude = exact.view(np.uint32) & 0x7FFFFFFF
+    assert ((magnitude > 0) & (magnitude < 0x800000)).any()
+    assert (magnitude > 200 << 23).any()
+    np.testing.assert_array_equal(numerics.mma(**call).view(np.uint32), exact.view(np.uint32))
+    assert np.array([2.0**-100], np.float32) * np.array([2.0**-40], np.float32) == [2.0**-140]
+
+
 @pytest.mark.parametrize("bits", one_in(3, [512, 256, 128]))
 def test_every_vector_width(bits: int, fresh_kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     here = native.host()

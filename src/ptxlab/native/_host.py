@@ -17,8 +17,8 @@ class Host:
     """Name and features as LLVM states them, the widest vector in bits, and what it has.
 
     That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two products of bytes, sums of two products of
-    16-bit integers and of four products of bytes that are added to a number, funnel shifts, and with how many instructions that select 32
-    halves from registers a look-up of 32 entries takes no longer than with gathers from memory.
+    16-bit integers and of four products of bytes that are added to a number, funnel shifts, the control register MXCSR, and with how many
+    instructions that select 32 halves from registers a look-up of 32 entries takes no longer than with gathers from memory.
     """
 
     cpu: str
@@ -30,6 +30,7 @@ class Host:
     has_pair_byte_dot: bool
     has_added_dots: bool
     has_funnel_shift: bool
+    has_mxcsr: bool
     table_permutations: int
 
 
@@ -59,5 +60,6 @@ def host() -> Host:
         bool(features.get("ssse3")),
         bool(features.get("avx512vnni") and features.get("avx512vl")),
         bool(features.get("avx512vbmi2")),
+        bool(features.get("sse")),
         0 if bits < 512 else 8 if name.startswith("znver") else 4,
     )

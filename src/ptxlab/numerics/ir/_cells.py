@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.native import host
 from ptxlab.native.builder import Value, vector
 from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, c_f16, round_f16, without_products
-from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_exponent
+from ptxlab.numerics.ir.prepare import BIASES, LEAST_FIELD, SIGN, dead_exponent
 
 if TYPE_CHECKING:
     from ptxlab.numerics.ir._block import Block, Row
 
-__all__ = ["LEAST_FIELD", "LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum", "largest_magnitude"]
+__all__ = ["LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum", "largest_magnitude"]
 
 LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
@@ -23,8 +23,6 @@ LOWERED = 59
 """How much smaller the exponents of products of bytes are made before they are raised: the least of them stay normal, those of products
 that are far below the window become zero with any raise that is not negative, and so does zero with the largest raise."""
 LARGEST_RAISE = 126
-LEAST_FIELD = sum(BIASES.values()) - 2 * LARGEST_MODERATE - 1
-"""Below the exponent field of every product of bytes, and not below a sum with the byte of zero."""
 
 
 class FieldCells:

@@ -13,20 +13,23 @@ for the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from itertools import chain, cycle
 from operator import or_
 
+from ptxlab.native import host
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow
-from ptxlab.numerics.ir._cells import LEAST_FIELD, LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
-from ptxlab.numerics.ir._general import LANES, general
+from ptxlab.numerics.ir._cells import LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
+from ptxlab.numerics.ir._general import LANES, MOST_PRODUCTS, general
 from ptxlab.numerics.ir.prepare import (
     CHUNK,
     EXPONENTS,
     FLAGS,
+    LEAST_FIELD,
     MODERATE,
     PADDED,
     PAIRS,
@@ -44,8 +47,6 @@ MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
 """Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
-MOST_PRODUCTS = 64
-"""Of one step, with those of elements that a sparse A does not store."""
 STRETCH = 256
 """Cells of a row whose largest exponents are found before their sums."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 scale"
@@ -62,11 +63,37 @@ def fused_ir(step: Step, wide: bool, lanes: int) -> str:
         with code.when(both.ne(0)) as otherwise:
             code.call("moderate", "void", *code.parameters)
             otherwise()
-            code.call("immoderate", "void", *code.parameters)
+            with subnormal_results(code, flushed=True):
+                code.call("immoderate", "void", *code.parameters)
         Fused(module, "moderate", step, wide, lanes, small=True)
         Fused(module, "immoderate", step, wide, lanes, small=False)
     general(module, step, wide)
     return module.text()
+
+
+FLUSH_TO_ZERO = 1 << 15
+"""The bit of MXCSR."""
+
+
+@contextmanager
+def subnormal_results(code: Function, *, flushed: bool) -> Iterator[None]:
+    """Let the float32 operations of functions that are called here make zero of subnormal results, or not; as it is, without MXCSR.
+
+    These results are slow, and `immoderate` has none that matter: a term that is subnormal in units of the window's last bit is truncated
+    to zero, and its sums are of products that are large enough to be normal, or are left to `general`.
+    """
+    if not host().has_mxcsr:
+        yield
+        return
+    for name in ("stmxcsr", "ldmxcsr"):
+        code.module.declare(f"@llvm.x86.sse.{name}", f"declare void @llvm.x86.sse.{name}(ptr)")
+    before, changed = (code.stack("i32", 4) for _ in range(2))
+    code.call("llvm.x86.sse.stmxcsr", "void", before)
+    control = before.load("i32")
+    changed.store(control | FLUSH_TO_ZERO if flushed else control & ~FLUSH_TO_ZERO)
+    code.call("llvm.x86.sse.ldmxcsr", "void", changed)
+    yield
+    code.call("llvm.x86.sse.ldmxcsr", "void", before)
 
 
 class Fused(Block):
@@ -81,7 +108,7 @@ class Fused(Block):
     """
 
     def __init__(self, module: Module, name: str, step: Step, wide: bool, lanes: int, *, small: bool) -> None:
-        code = Function(module, name, "void", PARAMETERS, internal=name != "mma")
+        code = Function(module, name, "void", PARAMETERS, attributes="" if name == "mma" else "noinline", internal=name != "mma")
         super().__init__(code, code["a"], step, lanes, small=small)
         self.doubles = f"{name}_doubles"
         if step.output != "f16" and (may_overflow(step) or not adds_directly(step)):
@@ -131,7 +158,8 @@ class Fused(Block):
         code = self.code
         here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
         scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
-        code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
+        with nullcontext() if self.small else subnormal_results(code, flushed=False):
+            code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
     def _blocks(self, rows: list[PreparedRow]) -> None:
         """All cells of some rows.

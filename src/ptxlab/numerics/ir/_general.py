@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir.prepare import BIASES, NAN_SCALE, SIGN, absent_exponent
+from ptxlab.numerics.ir.prepare import BIASES, LEAST_FIELD, NAN_SCALE, SIGN, absent_exponent, dead_exponent
 
 __all__ = [
     "DEAD",
     "F16_INFINITY",
     "F32_INFINITY",
     "LANES",
+    "MOST_PRODUCTS",
     "accumulator",
     "c_f16",
     "cut_f32",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 LANES = 16
+MOST_PRODUCTS = 64
+"""Of one step, with those of elements that a sparse A does not store."""
 DEAD = -30000
 """The exponent of a term that is zero."""
 F16_INFINITY, F16_NAN = 0x7C00, 0x7FFF
@@ -40,24 +43,26 @@ def general(module: Module, step: Step, wide: bool) -> None:
     code = Function(module, "general", "void", parameters, attributes="noinline", internal=True)
     terms = _Terms(code, wide)
     value, exponent = accumulator(code, step, code["acc"].load(vector("i32", LANES)) & code["keep"])
-    largest = exponent.max(step.floor).variable()
     plain = value.variable()
     shift = None
     if step.scales:
         a, b = code["as"].load(vector("i32", LANES)), code["bs"].splat(LANES)
         plain.set((a.eq(NAN_SCALE) | b.eq(NAN_SCALE)).select(value.constant(float("nan")), value))
         shift = a + b
+    products = code.stack(f"[{MOST_PRODUCTS * LANES} x double]", 64)
+    sums = code.const(vector(terms.narrow, LANES), 2 * dead_exponent(wide)).variable()
     with code.loop(code["count"]) as k:
-        plain.set(plain.get() + terms.product(k))
-        exponent = terms.exponent(k)
-        largest.set(largest.get().max(exponent if shift is None else exponent + shift))
-    top = largest.get()
+        product = terms.product(k)
+        plain.set(plain.get() + product)
+        products.store(product, k * LANES)
+        sums.set(terms.larger(sums.get(), terms.exponent(k)))
+    top = terms.exponent_of(sums.get(), shift).max(exponent.max(step.floor))
     up, down = (power(e) for e in (top.constant(step.window) - top, top - step.window))
     total = (value * up).intrinsic("trunc").variable()
     if shift is not None:
         up = power(shift + step.window - top)
     with code.loop(code["count"]) as k:
-        total.set(total.get() + (terms.product(k) * up).intrinsic("trunc"))
+        total.set(total.get() + (products.load(value.type, k * LANES) * up).intrinsic("trunc"))
     exact = total.get() * down
     finite = round_f16(exact) if step.output == "f16" else cut_f32(exact, dropped=10 if step.output == "e8m13" else 0)
     code["acc"].store(with_specials(step, plain.get(), finite))
@@ -81,8 +86,22 @@ class _Terms:
         return (ae.eq(self.absent) | be.eq(self.absent)).select(product.constant(0.0), product)
 
     def exponent(self, k: Value) -> Value:
-        a, b = (e.convert("sext" if self.wide else "zext", "i32") for e in self._exponents(k))
-        return a.min(b).lt(self.absent + 1).select(a.constant(DEAD), a + b if self.wide else a + b - sum(BIASES.values()))
+        """The sum of the exponents of two elements: far below all others if one of them is zero or absent."""
+        a, b = self._exponents(k)
+        return a + b
+
+    def larger(self, one: Value, other: Value) -> Value:
+        """The larger of two sums of exponents; bytes have a bias and no sign."""
+        return one.max(other) if self.wide else one.intrinsic("umax", other)
+
+    def exponent_of(self, sums: Value, shift: Value | None) -> Value:
+        """The exponent of the largest products, given the largest sum of two exponents, with the scales; DEAD if all products are zero."""
+        if self.wide:
+            exponent, least = sums.convert("sext", "i32"), dead_exponent(True) // 2
+        else:
+            exponent, least = sums.convert("zext", "i32") - sum(BIASES.values()), LEAST_FIELD + 1 - sum(BIASES.values())
+        shifted = exponent if shift is None else exponent + shift
+        return exponent.lt(least).select(exponent.constant(DEAD), shifted)
 
 
 def power(exponent: Value) -> Value:

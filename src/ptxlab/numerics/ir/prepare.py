@@ -23,7 +23,7 @@ __all__ = [
     "FLAGGED",
     "FLAGS",
     "HEADER",
-    "LARGEST_MODERATE",
+    "LEAST_FIELD",
     "MODERATE",
     "NAN_SCALE",
     "PADDED",
@@ -59,6 +59,8 @@ LARGEST_UNIT = 64
 """Of a row of zeros; its integers are zero in every unit."""
 LARGEST_MODERATE = 20
 """With exponents up to this in both operands, sums with the byte of zero stay below those of all products."""
+LEAST_FIELD = sum(BIASES.values()) - 2 * LARGEST_MODERATE - 1
+"""Below the exponent field of every product of bytes, and not below a sum with the byte of zero."""
 
 SIGN = -(1 << 31)
 NAN_SCALE = 1 << 20

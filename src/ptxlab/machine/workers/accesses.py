@@ -16,7 +16,7 @@ from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import Allocation, aligned_bytes
 from ptxlab.native import address_of
 
-__all__ = ["AccessMaps", "Groups", "buffer_size", "conflict", "put", "result_rows", "take"]
+__all__ = ["AccessMaps", "Groups", "buffer_size", "conflict", "mark_ranges", "put", "result_rows", "take"]
 
 _WORDS = GROUP_BITMAP_BYTES // 8
 
@@ -104,7 +104,7 @@ class AccessMaps:
         self.rows = rows.copy()
         self.rows[:, 3] |= np.array([flags[base] for base in rows[:, 0].tolist()], np.uint64)
         self._table = np.ascontiguousarray(self.rows[np.argsort(self.rows[:, 2])][:, [2, 1, 3]])
-        self._mark = partial(_mark_ranges(), address_of(self._table), len(self._table))
+        self._mark = partial(mark_ranges(), address_of(self._table), len(self._table))
 
     def mark(self, accesses: Iterable[MemoryAccess]) -> None:
         """Mark accesses to these allocations; those to other memory are left out."""
@@ -148,7 +148,8 @@ class AccessMaps:
 
 
 @cache
-def _mark_ranges() -> Any:
+def mark_ranges() -> Any:
+    """The compiled function that marks an access. Call this before workers are forked, so that each of them need not load the code."""
     number = ctypes.c_int64
     return ctypes.PYFUNCTYPE(None, *(number,) * 6, ctypes.c_int32)(function_address("markranges"))
 

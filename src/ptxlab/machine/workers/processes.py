@@ -30,7 +30,7 @@ from ptxlab._records import dataclass
 from ptxlab.isa.effects import GridLaunch
 from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
-from ptxlab.machine.workers.accesses import Groups, buffer_size, conflict, put, result_rows
+from ptxlab.machine.workers.accesses import Groups, buffer_size, conflict, mark_ranges, put, result_rows
 from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class _Workers:
     def run(self) -> None:
         """Run the clusters that are left; `Alone` if this must be done by one process."""
         _refuse_memory(self._allocations)
+        mark_ranges()
         launch = self._launch
         clusters = range(launch.next_cluster, launch.next_cluster + launch.clusters_left)
         ranges = list(_ranges(clusters, self._count, alone=launch.policy == "random"))

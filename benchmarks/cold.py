@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,11 +30,12 @@ from .generated import HEADER, START, STEP
 from .unrolled import repeated, unrolled
 from .workloads import KERNELS, SCALE, WORKLOADS
 
-__all__ = ["COLD", "TIMES", "Cold", "allowed", "measure", "table"]
+__all__ = ["COLD", "TIMES", "Cold", "allowed", "assembler", "measure", "table"]
 
 TIMES, MORE = 2, 0.3
 """ptxlab may take so many times as long as ptxas, and so many seconds more."""
 CHECKS = ("none", "all")
+_INSTALL = "install nvidia-cuda-nvcc, or name a newer ptxas with --ptxas"
 _STORE = """
     ld.param.u64 %rd1, [out];
     mov.u32 %r1, %tid.x;
@@ -134,6 +136,42 @@ def allowed(ptxas: float) -> float:
     return TIMES * ptxas + MORE
 
 
+def assembler(names: Iterable[str], given: str | None = None) -> str:
+    """The assembler for these kernels: the newest one that is installed, if none is given.
+
+    Raises
+    ------
+    SystemExit
+        if there is none, or it does not know the PTX ISA version or the target of a kernel
+    """
+    from ptxlab.interop.toolkit import installed_ptxas, release_of
+
+    found = given or max(map(str, installed_ptxas()), key=lambda path: release_of(Path(path)), default=None)
+    if found is None or shutil.which(found) is None:
+        raise SystemExit(f"there is no ptxas{f' at {given}' if given else ''}: {_INSTALL}")
+    heads = {_head(COLD[name].text()): name for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        for head, name in heads.items():
+            path = Path(folder) / f"{name}.ptx"
+            path.write_text(head)
+            done = subprocess.run(_command(found, path), capture_output=True, text=True)
+            if done.returncode:
+                release = ".".join(map(str, release_of(Path(found))))
+                said = (done.stderr + done.stdout).strip().splitlines()[:1]
+                raise SystemExit(f"{found}, release {release}, does not assemble {name}: {_INSTALL}\n{''.join(said)}")
+    return found
+
+
+def _head(text: str) -> str:
+    """The directives of a module that say its version and target."""
+    return "\n".join(line for line in text.splitlines() if line.startswith((".version", ".target", ".address_size"))) + "\n"
+
+
+def _command(ptxas: str, path: Path) -> list[str]:
+    target = path.read_text().split(".target", 1)[1].split()[0].strip(",")
+    return [ptxas, "-O3", f"-arch={target}", "-o", "/dev/null", str(path)]
+
+
 def _children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -141,9 +179,8 @@ def _children() -> float:
 
 def _assemble(path: Path, entry: str, ptxas: str) -> float:
     """Processor time of ptxas."""
+    command = [*_command(ptxas, path), "--entry", entry]
     before = _children()
-    target = path.read_text().split(".target", 1)[1].split()[0].strip(",")
-    command = [ptxas, "-O3", f"-arch={target}", "--entry", entry, "-o", "/dev/null", str(path)]
     subprocess.run(command, check=True, capture_output=True)
     return _children() - before
 
@@ -191,14 +228,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold", description=__doc__)
     parser.add_argument("--kernels", nargs="+", default=list(COLD), choices=list(COLD))
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--ptxas", default="ptxas", help="the assembler; the kernels need one of CUDA 13.2 or newer")
+    parser.add_argument("--ptxas", help="the assembler; default: the newest one that is installed")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
     console = Console()
+    ptxas = assembler(options.kernels, options.ptxas)
     found = {}
     for name in options.kernels:
         with console.status(name):
-            found[name] = measure(name, options.repeats, options.ptxas)
+            found[name] = measure(name, options.repeats, ptxas)
     console.print(table(found))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")

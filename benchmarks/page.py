@@ -49,12 +49,8 @@ class Section:
 
 
 def _cold(repeats: int) -> dict[str, Any]:
-    from ptxlab.interop.nvcc import find_ptxas
-
-    ptxas = find_ptxas()
-    if ptxas is None:
-        raise SystemExit("there is no ptxas: install nvidia-cuda-nvcc")
-    return {name: cold.measure(name, repeats, str(ptxas)) for name in cold.COLD}
+    ptxas = cold.assembler(cold.COLD)
+    return {name: cold.measure(name, repeats, ptxas) for name in cold.COLD}
 
 
 def _cold_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from benchmarks.chart import bars
-from benchmarks.cold import COLD, allowed, launch
+from benchmarks.cold import COLD, allowed, assembler, launch, main
 from benchmarks.page import SECTIONS, pages
+
+from ptxlab.interop import toolkit
 
 COLD_FIGURES = {
     "small": {"title": "a < b", "note": "all lines execute", "lines": 1234, "seconds": {"ptxas": 0.5, "none": 1.2, "all": 1.4}},
@@ -82,6 +85,65 @@ def test_ten_kernels_from_small_to_190000_lines() -> None:
     assert len(lines) == 10
     assert min(lines) < 200
     assert max(lines) >= 190_000
+
+
+def assembler_of(folder: Path, release: str, newest: str) -> Path:
+    """A program in place of ptxas, which knows PTX up to a version."""
+    path = folder / "ptxas"
+    folder.mkdir(parents=True)
+    path.write_text(f"""#!{sys.executable}
+import re, sys
+if "--version" in sys.argv:
+    print("Cuda compilation tools, release {release}, V{release}.1")
+    sys.exit()
+version = re.search(r"[.]version ([0-9.]+)", open(sys.argv[-1]).read())[1]
+if tuple(map(int, version.split("."))) > tuple(map(int, "{newest}".split("."))):
+    print(f"ptxas fatal : Unsupported .version {{version}}", file=sys.stderr)
+    sys.exit(255)
+""")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Assemblers of the package and of $PATH, which is old and beside nvcc."""
+    monkeypatch.setattr(toolkit, "package_folders", lambda name: [tmp_path / name])
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    old = assembler_of(tmp_path / "bin", "13.0", "9.0")
+    (tmp_path / "bin" / "nvcc").symlink_to(old)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return old, tmp_path / "nvidia" / "cu13" / "bin"
+
+
+def test_the_newest_assembler_is_taken(tools: tuple[Path, Path], tmp_path: Path) -> None:
+    old, packaged = tools
+    assert toolkit.installed_ptxas() == [old]
+    new = assembler_of(packaged, "13.10", "9.10")
+    assert toolkit.find_ptxas() == old
+    assert assembler(COLD) == str(new)
+    assert assembler(COLD, str(assembler_of(tmp_path / "other", "13.5", "9.5"))) == str(tmp_path / "other" / "ptxas")
+
+
+def test_an_assembler_that_is_too_old(tools: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark says so at once, and measures what it can."""
+    old, _ = tools
+    assert assembler(["scalar", "scalar_5000"]) == str(old)
+    monkeypatch.setattr("benchmarks.cold.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(sys, "argv", ["cold", "--kernels", "scalar", "gemm_pointers"])
+    with pytest.raises(
+        SystemExit, match=r"13\.0, does not assemble gemm_pointers: install nvidia-cuda-nvcc.*\n.*Unsupported \.version 9\.4$"
+    ):
+        main()
+    with pytest.raises(SystemExit, match="does not assemble"):
+        SECTIONS["cold"].measure(1)
+    old.unlink()
+    (old.parent / "nvcc").unlink()
+    with pytest.raises(SystemExit, match="there is no ptxas: install"):
+        assembler(["scalar"])
+    with pytest.raises(SystemExit, match="there is no ptxas at /nowhere/ptxas: install"):
+        assembler(["scalar"], "/nowhere/ptxas")
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="there is no ptxas")

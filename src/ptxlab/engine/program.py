@@ -329,6 +329,8 @@ class Program:
     live_out: list[int] = field(default_factory=list)
     """Registers whose value some later block needs, for each block: a bit set over ``crossing``."""
     crossing: list[int] = field(default_factory=list)
+    cuts: frozenset[int] = frozenset()
+    """Ops at which the second and later parts of long runs of inline ops begin; none in counted and stepped programs."""
     constants: dict[tuple[int, int], int] = field(default_factory=dict)
     """Frame offsets of rows that hold a constant, by (value, bits): operands of natives."""
     unwritten: list[int] = field(default_factory=list)
@@ -391,4 +393,4 @@ class Program:
 
     def counting(self) -> Program:
         """The same program, counted."""
-        return replace(self, counted=True, digest=self.digest and self.digest + " counted")
+        return replace(self, counted=True, cuts=frozenset(), digest=self.digest and self.digest + " counted")

@@ -15,10 +15,10 @@ from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.interop.optional_packages import package_folders
 from ptxlab.profile import Assembled
 
-__all__ = ["NvccError", "assembled", "find_nvcc", "find_ptxas", "release"]
+__all__ = ["NvccError", "assembled", "find_nvcc", "find_ptxas", "installed_ptxas", "release", "release_of"]
 
 _INSTALL = 'pip install "ptxlab[cuda]", or install the CUDA toolkit and set CUDA_HOME'
-_RELEASE = re.compile(r"release (\d+)")
+_RELEASE = re.compile(r"release (\d+)\.(\d+)")
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
 _SPILLS = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
@@ -47,19 +47,29 @@ def find_nvcc() -> Path:
 @cache
 def release() -> int:
     """The major number of the compiler's release, of which the host code takes the runtime library: 13."""
-    answer = subprocess.run([find_nvcc(), "--version"], capture_output=True, text=True, check=False).stdout
+    return release_of(find_nvcc())[0]
+
+
+def release_of(tool: Path) -> tuple[int, int]:
+    """The release of nvcc or ptxas: (13, 5); (0, 0) if it does not say it."""
+    answer = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
     found = _RELEASE.search(answer)
-    return int(found[1]) if found else 0
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def installed_ptxas() -> list[Path]:
+    """The assemblers: the one beside nvcc, that of the PyPI package ``nvidia-cuda-nvcc``, and that of ``$PATH``."""
+    found: list[Path] = []
+    with suppress(NvccError):
+        found.append(find_nvcc().resolve().parent / "ptxas")
+    found += sorted((path for folder in package_folders("nvidia") for path in folder.glob("cu*/bin/ptxas")), reverse=True)
+    found += map(Path, filter(None, [shutil.which("ptxas")]))
+    return list(dict.fromkeys(path for path in found if path.is_file() and os.access(path, os.X_OK)))
 
 
 def find_ptxas() -> Path | None:
-    """The assembler beside nvcc, else that of ``$PATH``; None if there is none."""
-    with suppress(NvccError):
-        beside = find_nvcc().resolve().parent / "ptxas"
-        if os.access(beside, os.X_OK):
-            return beside
-    found = shutil.which("ptxas")
-    return None if found is None else Path(found)
+    """The first of the installed assemblers; None if there is none."""
+    return next(iter(installed_ptxas()), None)
 
 
 def assembled(text: str, target: str, kernel: str) -> Assembled | None:

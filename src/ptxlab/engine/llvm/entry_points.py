@@ -6,8 +6,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab._records import dataclass
-from ptxlab.engine.lowering.register_use import is_inline
+from ptxlab.engine.lowering.frame import members
+from ptxlab.engine.lowering.register_use import go_back, is_inline
 from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.native_ops import Collective, MatrixAccess, TensorAccess
@@ -38,20 +42,21 @@ class Nodes:
     """All nodes of a program in order.
 
     A node starts with every block, after every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
-    branch (where groups of converged lanes wait for each other), and where a node would become too long to compile quickly. Those of a
-    stepped program are short, and cut runs of pure instructions, too: a debugger executes a part of a node op by op.
+    branch (where groups of converged lanes wait for each other), at every cut in a long run, and where a node would become too long to
+    compile quickly. Those of a stepped program are short: a debugger executes a part of a node op by op.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.nodes: list[Node] = []
         self._regions: dict[int, list[int]] = {}
+        self._live: dict[int, dict[int, NDArray[np.int32]]] = {}
         most = _STEPPED_NODE_OPS if program.stepped else _NODE_OPS
         for number, block in enumerate(program.blocks):
             start = block.start
             for i in range(block.start, block.stop):
                 op = program.ops[i]
-                cut = i > start and self._entered(i)
+                cut = i > start and (i in program.cuts or self._entered(i))
                 if i > start and not cut and i - start >= most and (program.stepped or not is_inline(program, op)):
                     cut = True
                 if cut:
@@ -82,6 +87,38 @@ class Nodes:
         """The op index that follows an op of a node."""
         block = self.program.blocks[node.block]
         return index + 1 if index + 1 < block.stop else self.program.blocks[block.fall].start
+
+    def charge(self, node: Node) -> int:
+        """The instructions that count as executed where a node begins: those of a long run at its start, and none at its cuts."""
+        cuts = self.program.cuts
+        if node.start in cuts:
+            return 0
+        stop = node.stop
+        while stop in cuts:
+            stop = self.nodes[self.at(stop)].stop
+        return stop - node.start
+
+    def live_behind(self, node: Node) -> set[int]:
+        """The registers that are live where a node ends."""
+        program, block = self.program, self.program.blocks[node.block]
+        if node.stop == block.stop:
+            return set(members(program.live_out[node.block], program.crossing))
+        if node.block not in self._live:
+            self._live[node.block] = self._live_at_ends(node.block)
+        return set(self._live[node.block][node.stop].tolist())
+
+    def _live_at_ends(self, number: int) -> dict[int, NDArray[np.int32]]:
+        """The registers that are live where the second and later nodes of a block begin."""
+        program, block = self.program, self.program.blocks[number]
+        live = set(members(program.live_out[number], program.crossing))
+        starts = self.starts[self.at(block.start) + 1 : self.at(block.stop - 1) + 1]
+        found = {}
+        stop = block.stop
+        for start in reversed(starts):
+            go_back(program, start, stop, live)
+            found[start] = np.fromiter(live, np.int32, len(live))
+            stop = start
+        return found
 
     def following(self, number: int) -> list[int]:
         """Nodes that may come next, the likeliest first."""

@@ -7,6 +7,7 @@ frame, and addresses that helpers have resolved.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from ptxlab.engine.context import Status, Word
@@ -18,8 +19,7 @@ from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
 from ptxlab.engine.llvm.runs import emit_moved_notes, emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
-from ptxlab.engine.lowering.frame import members
-from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
+from ptxlab.engine.lowering.register_use import deciding_registers, go_back, is_inline, observed_registers
 from ptxlab.engine.program import Observed, Program
 from ptxlab.engine.repetitions import repeated_registers
 from ptxlab.engine.support.accesses import fail
@@ -60,6 +60,7 @@ class Region:
         self.inside = set() if program.stepped else {nodes.nodes[n].start for n in numbers}
         """Nodes that are entered without a look at the table of regions."""
         self.arrivals: dict[int, None] = {}
+        self.leaving: dict[int, None] = {}
         self.frame = Value(self.code, "ptr", "null")
 
     def emit(self) -> None:
@@ -72,6 +73,9 @@ class Region:
             self.node(self.nodes.nodes[number])
         for start in list(self.arrivals):
             self.arrive(start)
+        for start in self.leaving:
+            code.begin(f"leave{start}")
+            self.leave(start)
         code.begin("elsewhere")
         code.ret(CHAIN)
         code.begin("failed")
@@ -98,14 +102,23 @@ class Region:
         code.ret(limited.select(code.const("i32", int(Status.YIELD)), int(Status.FUEL)))
         if start not in self.inside:
             code.begin(go_on)
-            self.context.set_word(Word.PC, start)
-            code.ret(CHAIN)
+            self.leave(start)
+
+    def leave(self, start: int) -> None:
+        """Go on in another region."""
+        self.context.set_word(Word.PC, start)
+        self.code.ret(CHAIN)
 
     def continue_at(self, node: Node) -> str:
         """The label of what follows a node without a branch."""
         block = self.program.blocks[node.block]
         if node.stop < block.stop:
-            return f"n{node.stop}" if node.stop in self.inside else self.go(node.stop)
+            if node.stop in self.inside:
+                return f"n{node.stop}"
+            if node.stop in self.program.cuts:
+                self.leaving[node.stop] = None
+                return f"leave{node.stop}"
+            return self.go(node.stop)
         return self.fall(node)
 
     def fall(self, node: Node) -> str:
@@ -125,8 +138,9 @@ class Region:
         code, program = self.code, self.program
         code.begin(f"n{node.start}")
         self.frame = self.context.pointer(Word.FRAME)
-        fuel = self.context.word(Word.FUEL)
-        self.context.set_word(Word.FUEL, fuel - (node.stop - node.start))
+        charge = self.nodes.charge(node)
+        if charge:
+            self.context.set_word(Word.FUEL, self.context.word(Word.FUEL) - charge)
         live = self.live_behind(node)
         begins = program.ops[node.start]
         meets = exchanges_lanes(program, begins)
@@ -159,22 +173,15 @@ class Region:
         if program.stepped:
             everything = set(range(len(program.registers)))
             return dict.fromkeys(range(node.start, node.stop), everything)
-        block = program.blocks[node.block]
-        live = set(members(program.live_out[node.block], program.crossing))
+        live = self.nodes.live_behind(node)
         found: dict[int, set[int]] = {}
-        inline_before = False
-        for index in range(block.stop - 1, node.start - 1, -1):
-            op = program.ops[index]
-            inline = is_inline(program, op)
-            if inline and not inline_before:
-                found[index] = set(live)
-            inline_before = inline
-            if op.guard is None:
-                live.difference_update(program.writes[index])
-            else:
-                live.add(op.guard.index)
-                live.update(program.writes[index])
-            live.update(program.reads[index])
+        stop = node.stop
+        inline = [is_inline(program, op) for op in program.ops[node.start : node.stop]] + [False]
+        ends = [node.start + place for place, pair in enumerate(pairwise(inline)) if pair == (True, False)]
+        for end in reversed(ends):
+            go_back(program, end + 1, stop, live)
+            found[end] = set(live)
+            stop = end + 1
         return found
 
     def executing(self, op: Op) -> Value:
@@ -233,8 +240,7 @@ class Region:
         if start in self.inside:
             self.code.jump(f"n{start}")
             return
-        self.context.set_word(Word.PC, start)
-        self.code.ret(CHAIN)
+        self.leave(start)
 
     def note_writes(self, op: Op, mask: Value) -> None:
         """Note for a debugger in which lanes an op writes its registers."""

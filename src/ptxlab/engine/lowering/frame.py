@@ -1,6 +1,7 @@
 """Liveness of registers and their rows in the frame.
 
-A register that stays inside one run of pure instructions has no row. The others share rows when their live ranges,
+A register that stays inside one run of pure instructions has no row. Long runs are divided, so that they become several regions; what
+is needed behind a cut has a row. Registers with rows share them when their live ranges,
 taken as hulls over the scheduling order, do not overlap; lanes are independent and every write is masked, so groups of
 converged lanes of a warp at different ops cannot disturb each other. What an asynchronous operation writes has a row of its own, since it
 is written at no particular op.
@@ -20,6 +21,9 @@ from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
 __all__ = ["assign_frame", "find_liveness", "members", "mirrored", "row_bytes", "separate"]
+
+_RUN_OPS = 2400
+"""A run of pure instructions is divided after so many: what a region costs beside them is then 1 to 2 % of its compilation."""
 
 
 def row_bytes(bits: int) -> int:
@@ -43,22 +47,32 @@ def find_liveness(program: Program) -> tuple[set[int], list[int]]:
 
 
 def _framed_and_exposed(program: Program) -> tuple[set[int], list[tuple[set[int], set[int]]]]:
-    """Registers that need a row; and for each block those it reads before writing, and those it surely writes."""
+    """Registers that need a row; and for each block those it reads before writing, and those it surely writes. Sets ``cuts``."""
     home = [-1] * len(program.registers)
     framed: set[int] = set()
     exposed: list[tuple[set[int], set[int]]] = []
     segment = 0
+    cuts: list[int] = []
     reads, writes, ops = program.reads, program.writes, program.ops
     for block in program.blocks:
         upward: set[int] = set()
         killed: set[int] = set()
         segment += 1
+        length = 0
         runs = repeated_runs(ops[block.start : block.stop], program.registers)
         repeated = {place for start, stop in runs for place in range(block.start + start, block.start + stop)}
         for i in range(block.start, block.stop):
             op = ops[i]
             guard = op.guard
-            inline = is_inline(program, op) and i not in repeated
+            inline = is_inline(program, op)
+            if i in repeated:
+                inline = False
+            else:
+                length = length + 1 if inline else 0
+                if length > _RUN_OPS and block.stop - i > _RUN_OPS // 2:
+                    cuts.append(i)
+                    length = 1
+                    segment += 1
             if not inline:
                 segment += 1
             for register in (*reads[i], guard.index) if guard is not None else reads[i]:
@@ -79,6 +93,7 @@ def _framed_and_exposed(program: Program) -> tuple[set[int], list[tuple[set[int]
             if not inline:
                 segment += 1
         exposed.append((upward, killed))
+    program.cuts = frozenset(cuts)
     return framed, exposed
 
 
@@ -233,7 +248,9 @@ def separate(program: Program) -> Program:
         if not info.special:
             info, end = replace(info, offset=end), align_up(end + row_bytes(info.bits), 128)
         registers.append(info)
-    return replace(program, registers=registers, frame_bytes=end, stepped=True, digest=program.digest and program.digest + " stepped")
+    return replace(
+        program, registers=registers, frame_bytes=end, stepped=True, cuts=frozenset(), digest=program.digest and program.digest + " stepped"
+    )
 
 
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:

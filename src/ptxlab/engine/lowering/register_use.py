@@ -17,6 +17,7 @@ __all__ = [
     "deciding_registers",
     "find_effects",
     "flatten",
+    "go_back",
     "is_inline",
     "kept_operands",
     "observed_registers",
@@ -66,6 +67,19 @@ def is_inline(program: Program, op: Op) -> bool:
     if kind == "pure":
         return True
     return kind == "native" and inline_native(program, op, program.natives[op.index])
+
+
+def go_back(program: Program, start: int, stop: int, live: set[int]) -> None:
+    """From the registers that are live behind some ops of a block make those that are live before them."""
+    reads, writes = program.reads, program.writes
+    for index in range(stop - 1, start - 1, -1):
+        guard = program.ops[index].guard
+        if guard is None:
+            live.difference_update(writes[index])
+        else:
+            live.add(guard.index)
+            live.update(writes[index])
+        live.update(reads[index])
 
 
 def passes_undefined_bits(program: Program, op: Op) -> bool:

@@ -76,7 +76,7 @@ class Interpreter:
         """Execute a node from an op on; the index of the op that follows."""
         program = self.program
         node = self.nodes.nodes[self.nodes.at(pc)]
-        self.charge(warp, node.stop - pc)
+        self.charge(warp, self.nodes.charge(node) - (pc - node.start))
         for index in range(pc, node.stop):
             op = program.ops[index]
             self.arrive(warp, node, op)

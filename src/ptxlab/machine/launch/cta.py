@@ -20,21 +20,11 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.machine.launch.host_memory import CtaMemory
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.launch.sms import Sm
     from ptxlab.machine.memory.tensor_memory import TensorMemory
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["Cluster", "CtaState", "Sm"]
-
-
-@dataclass(slots=True, eq=False)
-class Sm:
-    """One SM: the resources that its CTAs share."""
-
-    index: int
-    ctas: int = 0
-    threads_used: int = 0
-    shared_used: int = 0
-    tensor: TensorMemory | None = None
+__all__ = ["Cluster", "CtaState"]
 
 
 @dataclass(slots=True, eq=False)

@@ -14,13 +14,14 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import Misuse
-from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration
-from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
+from ptxlab.machine.launch.configuration import CTAS_PER_SM, LaunchConfiguration
+from ptxlab.machine.launch.cta import Cluster, CtaState
 from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.prepared import Prepared, prepared
 from ptxlab.machine.launch.program_facts import facts_of
 from ptxlab.machine.launch.reports import Reports
+from ptxlab.machine.launch.sms import Sm, Sms
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
@@ -76,8 +77,7 @@ class Launch(Prepared):
         self.printed: list[str] = []
         self.print = self.printed.append
         self.resident: list[CtaState] = []
-        self._sms: list[Sm] = []
-        """Those that have had a CTA, and their neighbours."""
+        self._sms = Sms(device.sms, self.ctas_per_sm, 32 * self.warps_per_cta, self.shared_bytes)
         self.host_memory = facts.launch_memory(len(parameters))
         self.host_memory.begin(parameters)
         self.parameter_bytes = self.host_memory.parameters
@@ -171,7 +171,7 @@ class Launch(Prepared):
             if self._stop == self._clusters or self.worker is not None or beside or not self.resident:
                 return False
             self.start_all()  # the resident clusters wait for others
-        unit = self._free_sms()
+        unit = self._sms.free(self.cluster_size)
         if unit is None:
             if not self.resident:
                 raise refuse(
@@ -218,34 +218,6 @@ class Launch(Prepared):
             for index, count in enumerate(part.services):
                 self.scheduler.services[index] += count
 
-    def _free_sms(self) -> list[Sm] | None:
-        """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""
-        size = self.cluster_size
-        best: list[Sm] | None = None
-        for start in range(0, len(self._sms), size):
-            unit = self._sms[start : start + size]
-            if not all(map(self._has_room, unit)):
-                continue
-            if unit[0].ctas == 0:
-                return unit
-            if best is None or unit[0].ctas < best[0].ctas:
-                best = unit
-        first = len(self._sms)
-        if first + size <= self.device.sms:
-            unit = [Sm(first + index) for index in range(size)]
-            if all(map(self._has_room, unit)):
-                self._sms += unit
-                return unit
-        return best
-
-    def _has_room(self, sm: Sm) -> bool:
-        """Whether an SM has room for one more CTA."""
-        return (
-            sm.ctas < self.ctas_per_sm
-            and sm.threads_used + self.warps_per_cta * 32 <= THREADS_PER_SM
-            and sm.shared_used + self.shared_bytes <= SHARED_PER_SM
-        )
-
     def cancel_cluster(self) -> tuple[int, int, int] | None:
         """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
         if self.worker is not None:
@@ -283,9 +255,7 @@ class Launch(Prepared):
         for rank in range(self.cluster_size):
             x, y, z = left + rank % width, top + rank // width % height, front + rank // (width * height)
             sm = unit[rank]
-            sm.ctas += 1
-            sm.threads_used += self.warps_per_cta * 32
-            sm.shared_used += self.shared_bytes
+            self._sms.occupy(sm)
             if sm.tensor is None:
                 sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memories[rank], sm.tensor)
@@ -350,10 +320,7 @@ class Launch(Prepared):
         if all(other.exited for other in cta.group.ctas):
             cta.group.queue.clusters.remove(cta.group)
             for other in cta.group.ctas:
-                sm = other.sm
-                sm.ctas -= 1
-                sm.threads_used -= self.warps_per_cta * 32
-                sm.shared_used -= self.shared_bytes
+                self._sms.release(other.sm)
                 other.tensor.release(other)
                 self._memories.append(other.memory)
             if self.observer is None:

@@ -12,4 +12,4 @@ __all__ = ["bytes_at"]
 
 def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
     """Host memory as an array."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)) if size else np.zeros(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8) if size else np.zeros(0, np.uint8)

@@ -18,6 +18,7 @@ LONGEST = (
     "end_to_end/cute/test_dense.py",
     "end_to_end/triton/test_kernels.py",
     "end_to_end/cuda/test_tcgen05_mma.py",
+    "silicon/test_kit.py",
     "debug/test_back.py",
     "end_to_end/cute/test_kernels.py",
     "cli/test_exec.py",
@@ -29,8 +30,11 @@ LONGEST = (
     "end_to_end/examples/test_triton.py",
     "check/race/test_mutations.py",
     "cuda/test_programs.py",
-    "silicon/test_kit.py",
     "docs/test_site.py",
+    "check/operands/test_stored_parts.py",
+    "benchmarks/test_mutations.py",
+    "cuda/test_sequences.py",
+    "view/test_report.py",
 )
 """Files that take long on their own. The device of torch is compiled in the second one, before others need it: of two processes that need
 it at once each would compile it."""

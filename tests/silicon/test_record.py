@@ -50,7 +50,7 @@ def test_what_hangs_and_what_crashes(folder: Path) -> None:
     # A few kernels; each has the time that a busy computer takes to start Python and compile.
     kernels = sorted({case["kernel"] for case in manifest["cases"].values()})[:4]
     manifest["cases"] = {name: case for name, case in manifest["cases"].items() if case["kernel"] in kernels}
-    path.write_text(json.dumps(manifest | {"seconds_of_a_launch": 20}))
+    path.write_text(json.dumps(manifest | {"seconds_of_a_launch": 10}))
     done = run_script(folder, FAKE_HANG=kernels[1], FAKE_CRASH=kernels[2])
     assert done.returncode == 0, done.stderr
     assert f"{PART}: {len(manifest['cases']) - 2} of {len(manifest['cases'])} kernels ran, 2 ended otherwise" in done.stdout

@@ -63,8 +63,12 @@ class ListedWords:
         if found or not all(parts):
             return found
         size = _BYTES // len(parts)
-        places = np.array([part_source(part, i, 1) for part in parts for i in range(size)], np.uint64)
-        every: list[int] = self.bytes_of(places.view(np.int64))[:, 0].tolist()
+        places = [part_source(part, i, 1) for part in parts for i in range(size)]
+        every: list[int]
+        if any(place & LISTED for place in places):
+            every = self.bytes_of(np.array(places, np.uint64).view(np.int64))[:, 0].tolist()
+        else:
+            every = [byte_source(place, 0) if place > NO_SOURCE else place for place in places]
         if not all(every):
             return 0
         return word_source(every) or self._add(every)

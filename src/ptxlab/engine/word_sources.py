@@ -96,7 +96,10 @@ def byte_distance(source: Any) -> Any:
 
 def byte_source(source: Any, byte: Any) -> Any:
     """From where a byte of a word or a half comes; of numbers, arrays, and values of compiled code, but not of `NO_SOURCE` and 0."""
-    return address_in(source) + (byte >> 1) * half_distance(source) + (byte & 1) * byte_distance(source)
+    apart = _apart_bit(source)
+    distance = (source >> HALVES_SHIFT ^ MOST_HALVES) - MOST_HALVES
+    first = (source & _ADDRESS) ^ apart
+    return first + (byte >> 1) * ((distance + 1) * 2) + (byte & 1) * ((apart >> _APART_SHIFT) * distance + 1)
 
 
 def part_source(source: int, byte: int, size: int) -> int:

@@ -20,9 +20,13 @@ from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 
 if TYPE_CHECKING:
+    from ptxlab import ptx
     from ptxlab.machine._module import Module
 
 __all__ = ["Buffer", "Device", "UndefinedValueWarning"]
+
+_VARIABLES: WeakKeyDictionary[Module, dict[str, ptx.Variable]] = WeakKeyDictionary()
+"""The global and const variables of modules, by name: to find them costs a walk over all statements."""
 
 
 class UndefinedValueWarning(UserWarning):
@@ -194,9 +198,12 @@ class Device:
         """Return the addresses of a module's global and const variables; they are allocated on first use."""
         found = self._modules.get(module)
         if found is None:
-            from ptxlab.machine.memory.variables import place_variables
+            from ptxlab.machine.memory.variables import find_variables, place_variables
 
-            found = self._modules[module] = place_variables(self.memory, module.ast)
+            defined = _VARIABLES.get(module)
+            if defined is None:
+                defined = _VARIABLES[module] = find_variables(module.ast)
+            found = self._modules[module] = place_variables(self.memory, module.ast, defined)
         return found
 
     def unload(self, module: Module) -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sweep_helpers import spread
+
 from .test_loaded_values import BY_ST_ASYNC, TO_PEER
 from .test_loaded_values import FORMS as WORD_FORMS
 from .test_loaded_values import TURNED as TURNED_WORDS
@@ -200,9 +202,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["llvm", "numpy"])
-@pytest.mark.parametrize("how", JOINED_AGAIN)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("name", "how", "backend"), spread(2, KERNELS, JOINED_AGAIN, ["llvm", "numpy"]))
 def test_stores_of_words_that_are_joined_again(name: str, how: str, backend: str) -> None:
     text, options = KERNELS[name]
     steps = "\n    ".join(JOINED_AGAIN[how].format(20 + i) for i in range(4))

@@ -40,11 +40,11 @@ _COPY = (Kind.COPY,)
 class Exits:
     """Checks the exit of CTAs; ``copies``: the program has cp.async."""
 
-    def __init__(self, findings: Findings, copies: bool, program: Program) -> None:
+    def __init__(self, findings: Findings, copies: bool, launch: Launch) -> None:
         self._findings = findings
         self._copies = copies
-        self._ops = program.ops
-        self._reaches = any(_reaches_others(op, program.natives.get(op.index)) for op in program.ops)
+        self._ops = launch.program.ops
+        self._reaches = launch.facts.of(_reaches)
 
     def leave(self, clocks: Clocks, cta: Any, shared: Object) -> None:
         """All threads of a CTA have exited."""
@@ -104,6 +104,11 @@ class Exits:
             agent = clocks.owners[column // 2][0]
             if agent is not None:
                 yield self._ops[index], agent
+
+
+def _reaches(program: Program) -> bool:
+    """Whether a kernel can access the shared memory of another CTA."""
+    return any(_reaches_others(op, program.natives.get(op.index)) for op in program.ops)
 
 
 def _reaches_others(op: Op, native: Native | None) -> bool:

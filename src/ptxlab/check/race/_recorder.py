@@ -104,7 +104,10 @@ class AccessRecorder:
             for index, native in launch.program.natives.items()
             if isinstance(native, TensorAccess)
         }
-        self.table = _op_table(launch, self.watches_sources)
+        in_cluster = Scope.CLUSTER if launch.cluster_size > 1 else Scope.CTA
+        in_grid = Scope.GPU if launch.total_ctas > launch.cluster_size else in_cluster
+        unwatched = frozenset() if launch.facts.of(waits_for_grid) else launch.facts.of(dead_loads)
+        self.table = launch.facts.of(_op_table, (in_grid, in_cluster), unwatched, self.watches_sources).copy()
         for index, columns in self._columns.items():
             self.table[index, OpWord.DETAIL] = address_of(columns)
         self.shadow = shadow(self.table, rule_table(launch.model))
@@ -180,23 +183,19 @@ def _how(access: MemoryAccess) -> int:
     return (access.write | (READS_TOO if access.reads else 0)) << HOW_SHIFT
 
 
-def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
+def _op_table(program: Program, reaching: tuple[Scope, Scope], unwatched: frozenset[int], sources: bool) -> NDArray[np.uint64]:
     """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads, and for ends of blocks.
 
     The result is uint64[3 * ops, word], or uint64[2 * ops, word] without such ends.
 
-    ``sources``: whether to watch what cp.async reads.
+    ``reaching``: see `_describe`; ``unwatched``: loads that are not watched; ``sources``: whether to watch what cp.async reads.
     """
-    program = launch.program
-    in_cluster = Scope.CLUSTER if launch.cluster_size > 1 else Scope.CTA
-    in_grid = Scope.GPU if launch.total_ctas > launch.cluster_size else in_cluster
     fenced = any(isinstance(op.effects, Fence) for op in program.ops)
     table: NDArray[np.uint64] = np.zeros(((3 if program.noted_ends else 2) * max(len(program.ops), 1), OP_WORDS), np.uint64)
-    unwatched = frozenset() if launch.facts.of(waits_for_grid) else launch.facts.of(dead_loads)
     for index, native in program.natives.items():
         if index in unwatched:
             continue
-        how, size = _describe(program.ops[index], native, fenced, (in_grid, in_cluster))
+        how, size = _describe(program.ops[index], native, fenced, reaching)
         depends = isinstance(native, Atomic) and (not native.replaces or _result_is_read(program, index))
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | READS_TOO * depends, size
         if sources and isinstance(native, CopyAsync):

@@ -125,7 +125,7 @@ class Sanitizer(Observer):
             for index, native in self._natives.items()
             if isinstance(native, Nothing) and (op := self._ops[index]).effects is not None
         }
-        self._exits = Exits(self._findings, self._copies, launch.program)
+        self._exits = Exits(self._findings, self._copies, launch)
         self._aligned = Aligned(launch)
         self._lanes = Lanes(launch.program, recorder.table, self._findings) if launch.model == "spec" else None
         self._global = [

@@ -16,6 +16,7 @@ from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, part_source, word_so
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedWord, NotedTree
@@ -50,14 +51,14 @@ def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
 def note_words(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
     """Note from where the words come that lanes load from shared memory, in a row for each word."""
     if warp.word(Word.COPIED):
-        words = {lane: [_noted(warp, int(data.ctypes.data) + at) for at in range(0, len(data), 4)] for lane, data in hosts.items()}
+        words = {lane: [_noted(warp, address_of(data) + at) for at in range(0, len(data), 4)] for lane, data in hosts.items()}
         _note_loaded(warp, op, words, mask)
 
 
 def note_elements(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], size: int, mask: int) -> None:
     """The same for elements of fewer bytes."""
     if warp.word(Word.COPIED):
-        places = {lane: [int(data.ctypes.data) + at for at in range(0, len(data), size)] for lane, data in hosts.items()}
+        places = {lane: [address_of(data) + at for at in range(0, len(data), size)] for lane, data in hosts.items()}
         noted = {lane: [part_source(_noted(warp, place), place % 4, size) for place in found] for lane, found in places.items()}
         _note_loaded(warp, op, noted, mask)
 
@@ -65,7 +66,7 @@ def note_elements(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], si
 def note_moves(warp: Warp, op: Op, mask: int) -> None:
     """Note what an op has moved to registers with rows of their own."""
     notes = warp.program.loaded.moves.get(op.index, ())
-    made = [[_moved(warp, note.source, note.unit, lane) for lane in range(32)] for note in notes]
+    made = [_moved(warp, note.source, note.unit) for note in notes]
     for note, sources in zip(notes, made, strict=True):
         row = _row(warp, note.row)
         for lane in range(32):
@@ -73,27 +74,27 @@ def note_moves(warp: Warp, op: Op, mask: int) -> None:
                 row[lane] = sources[lane]
 
 
-def _moved(warp: Warp, source: NotedTree, unit: int, lane: int) -> int:
-    """From where what is moved comes in a lane."""
+def _moved(warp: Warp, source: NotedTree, unit: int) -> list[int]:
+    """From where what is moved comes in each lane."""
     match source:
         case None:
-            return 0
+            return [0] * 32
         case Chosen(predicate, a, b):
-            return _moved(warp, a if warp.bits(predicate, 1)[lane] else b, unit, lane)
+            sides = zip(warp.bits(predicate, 1), _moved(warp, a, unit), _moved(warp, b, unit), strict=True)
+            return [one if chosen else other for chosen, one, other in sides]
         case Joined(a, b):
-            one, other = (_moved(warp, side, unit, lane) for side in (a, b))
-            return other if one == NO_SOURCE else one if other == NO_SOURCE else 0
+            pairs = zip(_moved(warp, a, unit), _moved(warp, b, unit), strict=True)
+            return [other if one == NO_SOURCE else one if other == NO_SOURCE else 0 for one, other in pairs]
     if source.row < 0:
-        return NO_SOURCE
-    word = _at(warp, source.row, source.added, lane)
-    return part_source(word, source.byte, unit)
+        return [NO_SOURCE] * 32
+    return [part_source(_behind(address, source.added), source.byte, unit) for address in _row(warp, source.row).tolist()]
 
 
 def note_matrix(warp: Warp, op: Op, native: MatrixAccess, hosts: Mapping[int, NDArray[np.uint8]], mask: int) -> None:
     """The same for ldmatrix, whose ``hosts`` have the rows of the matrices, eight for each register."""
 
     def source(register: int, row: int, word: int) -> int:
-        return _noted(warp, int(hosts[8 * register + row].ctypes.data) + 4 * word)
+        return _noted(warp, address_of(hosts[8 * register + row]) + 4 * word)
 
     def loaded(register: int, lane: int) -> int:
         line, within = divmod(lane, 4)
@@ -130,7 +131,7 @@ def note_store(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], size:
     """Note from where the words come that lanes store, or elements of fewer bytes, for each word of shared memory."""
     for lane, data in hosts.items():
         for number, word in enumerate(warp.program.loaded.stores[op.index]):
-            host = int(data.ctypes.data) + size * number
+            host = address_of(data) + size * number
             if size < 4:
                 _put_element(warp, host, _element(warp, word, lane, size))
             else:
@@ -160,14 +161,14 @@ def note_columns(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> 
         for row in range(8):
             for at in range(4):
                 halves = [part_source(_source(warp, word, 8 * at + row // 2 + more), row % 2 * 2, 2) for more in (0, 4)]
-                _put(warp, int(hosts[8 * number + row].ctypes.data) + 4 * at, _word(warp, halves))
+                _put(warp, address_of(hosts[8 * number + row]) + 4 * at, _word(warp, halves))
 
 
 def note_rows(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
     """Note from where the words come that stmatrix stores: a lane has a word of one of the eight rows of each register."""
     for number, word in enumerate(warp.program.loaded.stores[op.index]):
         for lane in range(32):
-            _note(warp, int(hosts[8 * number + lane // 4].ctypes.data) + 4 * (lane % 4), word, lane)
+            _note(warp, address_of(hosts[8 * number + lane // 4]) + 4 * (lane % 4), word, lane)
 
 
 def _note(warp: Warp, host: int, word: LoadedWord | None, lane: int) -> None:
@@ -201,8 +202,12 @@ def _word(warp: Warp, parts: Sequence[int]) -> int:
 
 def _at(warp: Warp, row: int, byte: int, lane: int) -> int:
     """What a row says of a lane, and what is added to addresses."""
-    address = int(_row(warp, row)[lane])
-    return address + byte if address > NO_SOURCE else address
+    return _behind(int(_row(warp, row)[lane]), byte)
+
+
+def _behind(source: int, byte: int) -> int:
+    """A source with what is added to addresses."""
+    return source + byte if source > NO_SOURCE else source
 
 
 def _put(warp: Warp, host: int, source: int) -> None:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.context import Wait
-from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, Space, TensorTransfer, Unit
+from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, Space, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.host_memory import CtaMemory, LaunchMemory
@@ -27,6 +27,7 @@ __all__ = [
     "copies_words",
     "depends_on_schedule",
     "facts_of",
+    "lets_others_start",
     "may_poll",
     "multiplies",
     "only_computes",
@@ -159,6 +160,11 @@ def uses_tensor_memory(program: Program) -> bool:
 def only_computes(program: Program) -> bool:
     """Whether no instruction accesses memory or has an effect on other threads, and no register may have undefined bits."""
     return not program.tracked and all(op.effects is None for op in program.ops)
+
+
+def lets_others_start(program: Program) -> bool:
+    """Whether dependent grids can start before a kernel is complete."""
+    return any(isinstance(op.effects, GridLaunch) for op in program.ops)
 
 
 def multiplies(program: Program) -> bool:

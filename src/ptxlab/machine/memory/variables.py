@@ -15,11 +15,11 @@ from ptxlab.engine.lowering.variable_layout import variable_alignment, variable_
 from ptxlab.isa.kinds import type_bits
 from ptxlab.machine.memory.global_memory import DeviceMemory
 
-__all__ = ["place_variables"]
+__all__ = ["find_variables", "place_variables"]
 
 
-def place_variables(memory: DeviceMemory, module: ptx.Module) -> dict[str, int]:
-    """Allocate and initialise the module's variables; returns their addresses by name."""
+def find_variables(module: ptx.Module) -> dict[str, ptx.Variable]:
+    """The global and const variables of a module by name; a definition wins over a declaration."""
     declared = [item for item in module.items if isinstance(item, ptx.Variable)]
     bodies = [f.body for f in module.functions.values() if f.body is not None and ptx.may_declare(f.body)]
     declared += [v for body in bodies for v in variables(body)]
@@ -27,6 +27,11 @@ def place_variables(memory: DeviceMemory, module: ptx.Module) -> dict[str, int]:
     for variable in (v for v in declared if v.space in ("global", "const")):
         if variable.name not in defined or defined[variable.name].linkage == "extern":
             defined[variable.name] = variable
+    return defined
+
+
+def place_variables(memory: DeviceMemory, module: ptx.Module, defined: dict[str, ptx.Variable]) -> dict[str, int]:
+    """Allocate and initialise the module's variables, which `find_variables` has found; returns their addresses by name."""
     places = {
         name: memory.allocate(
             variable_size(v), f".{v.space} variable {name}", alignment=variable_alignment(v), writable=v.space == "global"

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab._records import dataclass
-from ptxlab.isa.effects import GridLaunch
-from ptxlab.machine.launch.program_facts import depends_on_schedule, may_poll
+from ptxlab.machine.launch.program_facts import depends_on_schedule, lets_others_start, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
 from ptxlab.machine.workers.accesses import Groups, buffer_size, conflict, mark_ranges, put, result_rows
 from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
@@ -36,7 +35,6 @@ from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from ptxlab.engine.program import Program
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import Allocation
 
@@ -80,15 +78,11 @@ def _check(launch: Launch) -> None:
         (options.undefined == "random", "undefined bits are random"),
         (launch.facts.of(depends_on_schedule), "the kernel reads a clock or %smid"),
         (launch.facts.of(may_poll), "the kernel can wait for what other CTAs write in device memory"),
-        (launch.facts.of(_lets_others_start), "the kernel lets dependent grids start"),
+        (launch.facts.of(lets_others_start), "the kernel lets dependent grids start"),
         (options.outside is not None and options.outside.wants_accesses(), "the order of launches is checked"),
     ):
         if applies:
             raise Alone(why)
-
-
-def _lets_others_start(program: Program) -> bool:
-    return any(isinstance(op.effects, GridLaunch) for op in program.ops)
 
 
 @dataclass(slots=True, eq=False)

@@ -14,8 +14,9 @@ from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Completion, GridLaunch, GridWait
+from ptxlab.isa.effects import Completion, GridWait
 from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.program_facts import lets_others_start
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -123,7 +124,7 @@ class GridBefore:
     @classmethod
     def of(cls, launch: Launch, memory: Iterable[Object]) -> GridBefore | None:
         """The accesses of a complete launch, if dependent grids can start before it is complete."""
-        if not any(isinstance(op.effects, GridLaunch) for op in launch.program.ops):
+        if not launch.facts.of(lets_others_start):
             return None
         return cls(launch.program.name, launch.program.ops, {made.owner: made.cells for made in memory})
 

@@ -29,7 +29,7 @@ demo: $(VENV)/.runtime
 lint: $(VENV)/.test
 	$(BIN)/ruff check src tests examples benchmarks docs
 	$(BIN)/ruff format --check src tests examples benchmarks docs
-	$(BIN)/mypy --num-workers $(WORKERS)
+	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 quick: lint

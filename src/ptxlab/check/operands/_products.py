@@ -157,16 +157,26 @@ class CompiledProducts:
         return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
-        """How compiled code compares a product; None if something is to be compared that is not in shared memory."""
+        """How compiled code compares a product; None if something is to be compared that it does not know."""
         product = None if operation.product is None else operation.product()
         known: KnownProduct | None = None if product is None else product.watched
         if product is None or known is None or len(product.ctas) != len(known.ctas) or product.scales:
             return None
-        if self._loaded.cells if product.tensor_a is not None else known.beside and self._elements.takes(operation.op):
-            return None
         if self._by_words:
-            return self._of_words(product, known.ctas[0]) if len(known.ctas) == 1 else None
-        return None if operation.op.index in self._kept else self._of_tiles(product, known.ctas)
+            found = self._of_words(product, known.ctas[0]) if len(known.ctas) == 1 else None
+        else:
+            found = None if operation.op.index in self._kept else self._of_tiles(product, known.ctas)
+        if found is None or not self._has_others(operation, product, known):
+            return found
+        parts = known.ctas[0].memory.parts.get(product)
+        others = None if parts is None or len(known.ctas) > 1 else self._elements.repetition(operation, parts)
+        return None if others is None else ObservedRepetition(found.ask + others.ask, (), found.note + others.note, (found, others))
+
+    def _has_others(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> bool:
+        """Whether a matrix is compared that is in registers or in tensor memory."""
+        if product.tensor_a is not None:
+            return bool(self._loaded.cells and product.tensor_a.bits) and operation.op.index not in self._kept
+        return known.beside and self._elements.takes(operation.op)
 
     def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of operands that threads have copied."""

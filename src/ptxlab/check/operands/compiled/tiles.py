@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, moved_columns, note_column
+from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, has_unknown_a, moved_columns, note_column
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_cta
 from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -72,8 +72,7 @@ def _ask(module: native.Module) -> None:
     context, words, _ = code.parameters
     cta, images = _cta(context, words), words.pointer(RepetitionWord.IMAGES)
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images)
-    elsewhere = words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.OTHERWISE).ne(0)
-    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | elsewhere):
+    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | has_unknown_a(words, cta)):
         code.ret(1)
     differs = code.variable("i64", 0)
     with code.loop(images.word(_ImagesWord.COUNT), entered=True) as i:

@@ -15,18 +15,18 @@ from .warpgroup_kernels import COLUMNS, LOAD_A, MMA, ROWS, STORED
 K = 64
 """Of a tile."""
 _TILE_OF_A, _TILE_OF_B = 2 * ROWS * K, 2 * COLUMNS * K
-_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 _BOXES = f"""@!%p1 bra WAIT;
     shl.b32 %r25, %r24, 6;
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], BYTES;
-    {_BOX} [%r2], [%rd1, {{%r25, 0}}], [%r3];
-    {_BOX} [%r26], [%rd2, {{%r25, 0}}], [%r3];
+    {BOX} [%r2], [%rd1, {{%r25, 0}}], [%r3];
+    {BOX} [%r26], [%rd2, {{%r25, 0}}], [%r3];
 WAIT:
     and.b32 %r27, %r24, 1;
 WAITING:
     mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], %r27;
     @!%p2 bra WAITING;"""
-_COPIES = copy_rows(128, ROWS, COLUMNS).replace("mul.wide.u32 %rd3, %r3, 16;", "shl.b32 %r28, %r5, 4;\n    cvt.u64.u32 %rd3, %r28;\n    ROW")
+_COPIES = copy_rows(128, ROWS, COLUMNS).replace("mul.wide.u32 %rd3, %r3, 16;", "mul.wide.u32 %rd3, %r5, 16;\n    ROW")
 _ROW = """shr.u32 %r28, %r3, 3;
     mul.wide.u32 %rd8, %r28, PITCH;
     add.u64 %rd3, %rd3, %rd8;
@@ -135,19 +135,29 @@ STORE = f"tcgen05.st.sync.aligned.32x32b.x32.b32 [%r24], {{{', '.join(_REGISTERS
 MMA_OF_CELLS = "tcgen05.mma.cta_group::1.kind::f16 [%r4], [%r16], %rd11, %r6, %p4;"
 
 
-def of_cells(tiles: int) -> str:
-    """The PTX of a product whose A, of 128 rows, threads load and store to tensor memory; B, of 64 rows, is in a box."""
-    loads = "\n    ".join(
-        f"ld.global.v4.b32 {{{', '.join(_REGISTERS[i : i + 4])}}}, [%rd1+{4 * i}];" for i in range(0, _WORDS, 4)
-    )
+def of_cells(tiles: int, boxed: bool = False) -> str:
+    """The PTX of a product whose A, of 128 rows, threads load and store to tensor memory; B, of 64 rows, is in a box.
+
+    ``boxed``: A is in a box, too, from which threads load it.
+    """
+    lines = []
+    for i in range(0, _WORDS, 4):
+        place = f"xor.b32 %r17, %r18, {4 * i};\n    add.u32 %r17, %r17, %r19;\n    " if boxed else ""
+        lines.append(
+            f"{place}ld.{'shared' if boxed else 'global'}.v4.b32 {{{', '.join(_REGISTERS[i : i + 4])}}}, [{'%r17' if boxed else f'%rd1+{4 * i}'}];"
+        )
+    loads = "\n    ".join(lines)
+    of_a = f"{BOX} [%r20], [%rd1, {{%r10, 0}}], [%r3];" if boxed else ""
+    pointer = f"ld.param.u64 %rd1, [a];\n    mul.wide.u32 %rd2, %r1, {2 * K * tiles};\n    add.u64 %rd1, %rd1, %rd2;"
+    rows = "mov.b64 %rd1, a;\n    cvta.param.u64 %rd1, %rd1;" if boxed else pointer
     return f"""
 .version 9.0
 .target sm_100a
 .address_size 64
-.visible .entry product(.param .u64 a, .param .align 64 .b8 b[128], .param .u64 d)
+.visible .entry product({".param .align 64 .b8 a[128]" if boxed else ".param .u64 a"}, .param .align 64 .b8 b[128], .param .u64 d)
 {{
     .reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %rd<16>; .reg .f32 %f<64>; .reg .b32 %a<{_WORDS}>;
-    .shared .align 1024 .b8 tile[8192];
+    .shared .align 1024 .b8 tile[24576];
     .shared .align 8 .b64 full;
     .shared .align 8 .b64 done;
     .shared .align 4 .b32 columns;
@@ -162,9 +172,12 @@ def of_cells(tiles: int) -> str:
     @%p2 mbarrier.init.shared::cta.b64 [%r3], 1;
     @%p2 mbarrier.init.shared::cta.b64 [%r5], 1;
     @%p2 fence.mbarrier_init.release.cluster;
-    ld.param.u64 %rd1, [a];
-    mul.wide.u32 %rd2, %r1, {2 * K * tiles};
-    add.u64 %rd1, %rd1, %rd2;
+    add.u32 %r20, %r2, 8192;
+    shl.b32 %r19, %r1, 7;
+    add.u32 %r19, %r19, %r20;
+    and.b32 %r18, %r1, 7;
+    shl.b32 %r18, %r18, 4;
+    {rows}
     mov.b64 %rd2, b;
     cvta.param.u64 %rd2, %rd2;
     bar.sync 0;
@@ -173,19 +186,20 @@ def of_cells(tiles: int) -> str:
     mov.b32 %r6, 0x08100010;
     mov.u32 %r8, 0;
 TILE:
-    {loads}
-    add.u64 %rd1, %rd1, {2 * K};
-    {STORE}
-    tcgen05.wait::st.sync.aligned;
-    tcgen05.fence::before_thread_sync;
     and.b32 %r9, %r8, 1;
     @!%p2 bra WAIT;
     shl.b32 %r10, %r8, 6;
-    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 8192;
-    cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd2, {{%r10, 0}}], [%r3];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {24576 if boxed else 8192};
+    {BOX} [%r2], [%rd2, {{%r10, 0}}], [%r3];
+    {of_a}
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3], %r9;
     @!%p3 bra WAIT;
+    {loads}
+    {"" if boxed else f"add.u64 %rd1, %rd1, {2 * K};"}
+    {STORE}
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.fence::before_thread_sync;
     bar.sync 0;
     tcgen05.fence::after_thread_sync;
     @!%p2 bra WAITING;
@@ -225,13 +239,45 @@ WAITING:
 """
 
 
+def of_pairs(tiles: int) -> str:
+    """The same for a CTA pair: each CTA has 128 of 256 rows of A, and 32 of 64 rows of B."""
+    together = "barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;"
+    text = of_cells(tiles)
+    begin = """mov.u32 %r31, %cluster_ctarank;
+    setp.eq.and.u32 %p8, %r31, 0, %p2;
+    shl.b32 %r33, %r31, 7;
+    add.u32 %r33, %r33, %r1;
+    shl.b32 %r32, %r31, 5;
+    ld.param.u64 %rd1, [a];
+    mul.wide.u32 %rd2, %r33,"""
+    after = "    tcgen05.fence::after_thread_sync;\n    @!{} bra"
+    for old, new in (
+        ("ld.param.u64 %rd1, [a];\n    mul.wide.u32 %rd2, %r1,", begin),
+        ("    bar.sync 0;\n    ld.shared.b32 %r4", f"    {together}\n    ld.shared.b32 %r4"),
+        ("{%r10, 0}", "{%r10, %r32}"),
+        ("[%r3], 8192;", "[%r3], 4096;"),
+        (f"    bar.sync 0;\n{after.format('%p2')}", f"    {together}\n{after.format('%p8')}"),
+        ("cta_group::1", "cta_group::2"),
+        ("0x08100010", "0x10100010"),
+        ("one.shared::cluster.b64 [%r5];", "one.shared::cluster.multicast::cluster.b64 [%r5], %h0;"),
+        (".reg .pred %p<8>;", ".reg .pred %p<9>; .reg .b16 %h<1>;"),
+        ("    mov.u32 %r8, 0;", "    mov.b16 %h0, 3;\n    mov.u32 %r8, 0;"),
+        ("mul.wide.u32 %rd5, %r1, 256;", "mul.wide.u32 %rd5, %r33, 256;"),
+        ("    bar.sync 0;\n    @%p1 tcgen05.dealloc", f"    {together}\n    @%p1 tcgen05.dealloc"),
+    ):  # fmt: skip
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
 def launch(text: str, tiles: int, **options: Any) -> tuple[Any, bool]:
     """The result, and whether the product is right."""
-    rng, (rows, columns) = np.random.default_rng(5), (128, 64) if "tcgen05" in text else (ROWS, COLUMNS)
+    rng, ctas = np.random.default_rng(5), 2 if "cta_group::2" in text else 1
+    rows, columns = (128 * ctas, 64) if "tcgen05" in text else (ROWS, COLUMNS)
     a = rng.integers(-4, 5, (rows, K * tiles)).astype(np.float16)
     b = rng.integers(-4, 5, (columns, K * tiles)).astype(np.float16)
     d = np.zeros((rows, columns), np.float32)
-    maps = [ptxlab.TensorMap(array, box=(K, len(array)), swizzle="128B") for array in (a, b)]
+    maps = [ptxlab.TensorMap(array, box=(K, len(array) // ctas), swizzle="128B") for array in (a, b)]
     args = [each if f".b8 {name}[128]" in text else array for name, each, array in zip("ab", maps, (a, b), strict=True)]
-    result = ptxlab.loads(text, file="loop.ptx").kernel().launch(block=128, args=[*args, d], **options)
+    result = ptxlab.loads(text, file="loop.ptx").kernel().launch(grid=ctas, cluster=ctas, block=128, args=[*args, d], **options)
     return result, bool((d == a.astype(np.float64) @ b.astype(np.float64).T).all())

@@ -18,7 +18,8 @@ from .loop_kernels import LOAD_A, MMA, MMA_OF_CELLS, STORE, WAYS, launch
 TILES = 12
 WRONG = 7
 """The tile in which something is wrong."""
-KERNELS: dict[str, Callable[[int], str]] = {"cells": loop_kernels.of_cells}
+KERNELS: dict[str, Callable[[int], str]] = {"cells": loop_kernels.of_cells, "pairs": loop_kernels.of_pairs}
+KERNELS["boxed cells"] = partial(loop_kernels.of_cells, boxed=True)
 KERNELS |= {way: partial(loop_kernels.of_registers, way) for way in WAYS}
 
 
@@ -51,14 +52,14 @@ def test_python_compares_the_first_tiles(name: str) -> None:
         diagnostics, right, (compared, handled) = both_ways(KERNELS[name](tiles), tiles)
         assert right
         assert diagnostics == []
-        assert handled == 4 * tiles
+        assert handled == 4 * tiles * (1 + (name == "pairs"))
         counts.append(compared)
-    assert counts[0] == counts[1] < 4 * TILES // 2
+    assert counts[0] == counts[1] < handled // 4
 
 
 def changed(kernel: str, old: str, new: str, tiles: int = TILES, tile: int = WRONG, step: str = "2", thread: str = "") -> str:
     """The kernel with other code in place of some, in which ``%p0`` holds in one step of one tile, perhaps of one thread alone."""
-    cells = kernel == "cells"
+    cells = kernel in ("cells", "pairs", "boxed cells")
     where = f"setp.eq.u32 %p0, {'%r8' if cells else '%r24'}, {tile};\n"
     where += f"    setp.eq.and.u32 %p0, {'%r15' if cells else '%r14'}, {step}, %p0;\n" if step else ""
     where += f"    setp.eq.and.u32 %p0, %r1, {thread}, %p0;\n" if thread else ""
@@ -68,6 +69,8 @@ def changed(kernel: str, old: str, new: str, tiles: int = TILES, tile: int = WRO
 
 
 FIRST_LOAD = "ld.global.v4.b32 {%a0, %a1, %a2, %a3}, [%rd1+0];"
+FIRST_WORDS = "ld.shared.v4.b32 {%a0, %a1, %a2, %a3}, [%r17];"
+BOX_OF_A = f"{loop_kernels.BOX} [%r20]"
 NEXT_ROWS = "add.u64 %rd1, %rd1, 128;"
 DIRECT_LOAD = "ld.global.b32 %r20, [%rd8+0];"
 HALF = "@%p0 xor.b32 %r11, %r11, 16;"
@@ -85,6 +88,16 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "cells: B":             ("cells", {"old": MMA_OF_CELLS, "new": "@%p0 sub.u64 %rd11, %rd11, 1;\n    " + MMA_OF_CELLS}, {"O105"}),
     "cells: computed":      ("cells", {"old": STORE, "new": STORE + "\n    xor.b32 %r30, %r1, 5;\n    "
                                        "@%p0 tcgen05.st.sync.aligned.32x32b.x1.b32 [%r24], {%r30};", "step": ""}, set()),
+    "pairs: k":             ("pairs", {"old": NEXT_ROWS, "new": "@%p0 sub.u64 %rd1, %rd1, 16;\n    " + NEXT_ROWS, "step": ""}, {"O105"}),
+    "pairs: a row":         ("pairs", {"old": FIRST_LOAD, "new": f"@%p0 add.u64 %rd1, %rd1, 16;\n    {FIRST_LOAD}\n    "
+                                       "@%p0 sub.u64 %rd1, %rd1, 16;", "step": "", "thread": "37"}, {"O101"}),
+    "pairs: the other CTA": ("pairs", {"old": FIRST_LOAD, "new": "setp.eq.and.u32 %p0, %r31, 1, %p0;\n    "
+                                       f"@%p0 add.u64 %rd1, %rd1, 16;\n    {FIRST_LOAD}\n    "
+                                       "@%p0 sub.u64 %rd1, %rd1, 16;", "step": "", "thread": "37"}, {"O101"}),
+    "boxed cells: a row":   ("boxed cells", {"old": FIRST_WORDS, "new": f"@%p0 xor.b32 %r17, %r17, 16;\n    {FIRST_WORDS}", "step": "",
+                                             "thread": "37"}, {"O101"}),
+    "boxed cells: box":     ("boxed cells", {"old": BOX_OF_A, "new": f"@%p0 sub.u32 %r10, %r10, 16;\n    {BOX_OF_A}", "step": ""},
+                             {"O105"}),
     "boxes: halves":        ("boxes", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}"}, {"O104"}),
     "boxes: a row":         ("boxes", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}", "thread": "37"}, {"O101"}),
     "boxes: k":             ("boxes", {"old": LOAD_A, "new": f"@%p0 xor.b32 %r11, %r11, 32;\n    {LOAD_A}"}, {"O105"}),

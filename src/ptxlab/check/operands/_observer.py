@@ -101,6 +101,7 @@ class OperandCheck(Observer):
             self._elements.started(cta, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
+                taken.follow_cells(address_of(self._tensor[id(cta)].addresses))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""

@@ -168,9 +168,15 @@ class CompiledProducts:
             found = None if operation.op.index in self._kept else self._of_tiles(product, known.ctas)
         if found is None or not self._has_others(operation, product, known):
             return found
-        parts = known.ctas[0].memory.parts.get(product)
-        others = None if parts is None or len(known.ctas) > 1 else self._elements.repetition(operation, parts)
-        return None if others is None else ObservedRepetition(found.ask + others.ask, (), found.note + others.note, (found, others))
+        for number, each in enumerate(known.ctas):
+            # The first CTA of a pair may have all rows of A.
+            if product.tensor_a is None or number < len(product.tensor_a.lanes):
+                parts = each.memory.parts.get(product)
+                others = None if parts is None else self._elements.repetition(operation, parts, -1 if len(known.ctas) == 1 else number)
+                if others is None:
+                    return None
+                found = ObservedRepetition(found.ask + others.ask, (), found.note + others.note, (found, others))
+        return found
 
     def _has_others(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> bool:
         """Whether a matrix is compared that is in registers or in tensor memory."""

@@ -27,6 +27,7 @@ __all__ = [
     "matrices_at",
     "placed_at",
     "words_of_cta",
+    "words_of_pair",
 ]
 
 
@@ -60,8 +61,9 @@ class CtaWord(IntEnum):
     copied to its tensor memory and the sources of cells are in no table that compiled code reads.
     From ``TILES`` on is the number of the tile at each place, by the numbers of the places; 0 if there is none. ``BEYOND`` is 1 if there
     has been a tile at a place that has no such number. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy;
-    ``COPIED`` is 1 if compiled code has copied since Python has asked. ``BOXED`` is the address of a byte for each chunk, 1 if a tensor copy
-    has brought it; 0 if the sources of words are not followed.
+    ``COPIED`` is 1 if compiled code has copied since Python has asked. ``BOXED`` is the address of a byte for each chunk, 1 if a tensor
+    copy has brought it. ``WORD_SOURCES`` and ``CELL_SOURCES`` are the addresses of the sources of words and cells; 0 where they are not
+    followed.
     """
 
     OTHERWISE = 0
@@ -71,8 +73,10 @@ class CtaWord(IntEnum):
     COPIED = 4
     BOXED = 5
     CELLS = 6
-    TILES = 8
-    ACCUMULATORS = 40
+    WORD_SOURCES = 7
+    CELL_SOURCES = 8
+    TILES = 9
+    ACCUMULATORS = 41
 
 
 MOST_TILES = CtaWord.ACCUMULATORS - CtaWord.TILES
@@ -123,6 +127,12 @@ def words_of_cta(context: Value, rank: Value) -> Value:
     return context.pointer(Word.OPERANDS_TAKEN).at((rank - own) * (8 * _END))
 
 
+def words_of_pair(context: Value, number: Value) -> Value:
+    """The same of the CTA with a number in its pair; of the one that executes the instruction, if it is -1."""
+    own = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT
+    return words_of_cta(context, number.lt(0).select(own, (own & ~1) | number))
+
+
 def placed_at(cta: Value, place: Value) -> Value:
     """Where the words of the tile at a place are."""
     return cta.at(place * (8 * PlacedWord.END) + 8 * _PLACED)
@@ -164,9 +174,13 @@ class CtaTaken:
         """Something has been copied to tensor memory, and compiled code has no table of the sources of cells."""
         self._words[CtaWord.CELLS] = 1
 
-    def follow_boxes(self, boxed: int) -> None:
-        """The sources of words are followed; compiled code is told which chunks tensor copies bring."""
-        self._words[CtaWord.BOXED] = boxed
+    def follow_words(self, sources: int, boxed: int) -> None:
+        """The sources of words are followed: their address, and that of what says which chunks tensor copies have brought."""
+        self._words[CtaWord.WORD_SOURCES], self._words[CtaWord.BOXED] = sources, boxed
+
+    def follow_cells(self, sources: int) -> None:
+        """The sources of cells are followed."""
+        self._words[CtaWord.CELL_SOURCES] = sources
 
     def count_copy(self) -> int:
         """The number of the next copy."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.cta_words import MatricesWord, matrices_at
+from ptxlab.check.operands.compiled.cta_words import CtaWord, MatricesWord, matrices_at, words_of_pair
 from ptxlab.check.operands.words.images import form_of
 from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import Call
@@ -73,11 +73,15 @@ class _PartWord(IntEnum):
 
 
 class _CallWord(IntEnum):
-    """The words of a call: the address of those of the matrices, the number of the accumulator, and 1 if the product is added to D."""
+    """The words of a call: the address of those of the matrices, the number of the accumulator, and 1 if the product is added to D.
+
+    ``CTA`` is -1 if the matrices are in the CTA that executes the instruction, else the number of the CTA in its pair.
+    """
 
     IMAGES = 0
     ACCUMULATOR = 1
     ACCUMULATE = 2
+    CTA = 3
 
 
 class KnownPart(NamedTuple):
@@ -124,15 +128,16 @@ def _differs(module: native.Module) -> None:
 
 
 def _read(module: native.Module) -> None:
-    """``i64 read(context, images, bases)``: the same for the warp, the warpgroup or the CTA that executes the instruction."""
-    code = native.Function(module, "read", "i64", "ptr context, ptr images, ptr bases", internal=True)
-    context, images, bases = code.parameters
+    """``i64 read(context, words, bases)``: the same for the matrices of a call (`_CallWord`)."""
+    code = native.Function(module, "read", "i64", "ptr context, ptr words, ptr bases", internal=True)
+    context, words, bases = code.parameters
+    images, cta = words.pointer(_CallWord.IMAGES), words_of_pair(context, words.word(_CallWord.CTA))
     sources, place = code.stack(f"[{_MOST_PARTS} x ptr]"), code.variable("ptr")
     with _each_part(code, images) as i:
         where = _part(images, i).word(_PartWord.WHERE)
         with code.when(where.ult(IN_FRAMES)) as otherwise:
             in_cells = where.eq(IN_TENSOR_MEMORY)
-            place.set(in_cells.select(context.pointer(Word.TENSOR_SOURCES), context.pointer(Word.COPIED)))
+            place.set(in_cells.select(cta.pointer(CtaWord.CELL_SOURCES), cta.pointer(CtaWord.WORD_SOURCES)))
             otherwise()
             frames = context.pointer(Word.WARPGROUP).at(8 * (GroupWord.BASES + Base.FRAMES))
             place.set(frames.load("ptr", where - IN_FRAMES))
@@ -142,7 +147,7 @@ def _read(module: native.Module) -> None:
 
 def _last(context: native.Value, words: native.Value) -> native.Value:
     """The words of the last product of an accumulator."""
-    return matrices_at(context.pointer(Word.OPERANDS_TAKEN), words.word(_CallWord.ACCUMULATOR))
+    return matrices_at(words_of_pair(context, words.word(_CallWord.CTA)), words.word(_CallWord.ACCUMULATOR))
 
 
 def _ask(module: native.Module) -> None:
@@ -150,7 +155,7 @@ def _ask(module: native.Module) -> None:
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     images, last, bases = words.pointer(_CallWord.IMAGES), _last(context, words), code.stack(f"[{_MOST_BASES} x i64]")
-    with code.when(code.call("read", "i64", context, images, bases).ne(0)):
+    with code.when(code.call("read", "i64", context, words, bases).ne(0)):
         code.ret(1)
     with code.when(words.word(_CallWord.ACCUMULATE).ne(0) & images.word(_ImagesWord.BOTH).ne(0)):
         before = last.word(MatricesWord.NUMBER)
@@ -168,7 +173,7 @@ def _note(module: native.Module) -> None:
     context, words, _ = code.parameters
     images, last, bases = words.pointer(_CallWord.IMAGES), _last(context, words), code.stack(f"[{_MOST_BASES} x i64]")
     with code.when(images.word(_ImagesWord.BOTH).ne(0)) as otherwise:
-        code.call("read", "i64", context, images, bases)
+        code.call("read", "i64", context, words, bases)
         entered = images.word(_ImagesWord.NUMBER), bases.word(0), bases.word(1)
         last.set_words(dict(zip((MatricesWord.NUMBER, MatricesWord.FIRST, MatricesWord.LAST), entered, strict=True)))
         otherwise()
@@ -228,11 +233,11 @@ class RepeatedMatrices:
         words = self._words
         words[_ImagesWord.FROM], (words[_ImagesWord.FIRST_STEP], words[_ImagesWord.LAST_STEP]) = before, steps
 
-    def calls(self, accumulator: int, accumulate: bool) -> tuple[Call, Call]:
-        """The calls of ``ask`` and ``note`` for an accumulator."""
-        found = self._calls.get((accumulator, accumulate))
+    def calls(self, accumulator: int, accumulate: bool, cta: int = -1) -> tuple[Call, Call]:
+        """The calls of ``ask`` and ``note`` for an accumulator (`_CallWord`)."""
+        found = self._calls.get((accumulator, accumulate, cta))
         if found is None:
-            words = np.array([self._address, accumulator, accumulate], np.int64)
+            words = np.array([self._address, accumulator, accumulate, cta], np.int64)
             _, ask, note = _functions()
-            found = self._calls[accumulator, accumulate] = words, (ask, address_of(words)), (note, address_of(words))
+            found = self._calls[accumulator, accumulate, cta] = words, (ask, address_of(words)), (note, address_of(words))
         return found[1:]

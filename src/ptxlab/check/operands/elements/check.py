@@ -179,8 +179,11 @@ class ElementCheck:
         """The number of an accumulator, the same in all CTAs: the first item says of which CTA it is."""
         return self._numbers.setdefault(accumulator[1:], len(self._numbers))
 
-    def repetition(self, operation: AsyncOperation, memory: Sequence[SharedPart | TensorPart]) -> ObservedRepetition | None:
-        """How compiled code compares the matrices of a product, of which these are in memory; None if it cannot."""
+    def repetition(self, operation: AsyncOperation, memory: Sequence[SharedPart | TensorPart], cta: int) -> ObservedRepetition | None:
+        """How compiled code compares the matrices of a product, of which these are in memory; None if it cannot.
+
+        ``cta`` is the number of the CTA in its pair, -1 if the product is that of one CTA.
+        """
         sources = self._sources.get(_key(operation, memory))
         if sources is None or operation.details is None:
             return None
@@ -190,7 +193,7 @@ class ElementCheck:
         number = self._number(product.accumulator)
         if known is None or known.repeated is None or number >= MOST_ACCUMULATORS:
             return None
-        ask, note = known.repeated.calls(number, product.accumulate)
+        ask, note = known.repeated.calls(number, product.accumulate, cta)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=known)
 
     def _judge(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> Judged:

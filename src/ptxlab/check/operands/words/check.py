@@ -83,7 +83,7 @@ class Words:
         found = []
         for sources, own, each in zip(every, parts, taken, strict=True):
             boxed = np.zeros(-(-size // CHUNK), np.bool_)
-            each.follow_boxes(address_of(boxed))
+            each.follow_words(address_of(sources), address_of(boxed))
             found.append(cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), boxed, each))
         return found
 

@@ -143,9 +143,8 @@ def of_cells(tiles: int, boxed: bool = False) -> str:
     lines = []
     for i in range(0, _WORDS, 4):
         place = f"xor.b32 %r17, %r18, {4 * i};\n    add.u32 %r17, %r17, %r19;\n    " if boxed else ""
-        lines.append(
-            f"{place}ld.{'shared' if boxed else 'global'}.v4.b32 {{{', '.join(_REGISTERS[i : i + 4])}}}, [{'%r17' if boxed else f'%rd1+{4 * i}'}];"
-        )
+        space, address = ("shared", "%r17") if boxed else ("global", f"%rd1+{4 * i}")
+        lines.append(f"{place}ld.{space}.v4.b32 {{{', '.join(_REGISTERS[i : i + 4])}}}, [{address}];")
     loads = "\n    ".join(lines)
     of_a = f"{BOX} [%r20], [%rd1, {{%r10, 0}}], [%r3];" if boxed else ""
     pointer = f"ld.param.u64 %rd1, [a];\n    mul.wide.u32 %rd2, %r1, {2 * K * tiles};\n    add.u64 %rd1, %rd1, %rd2;"

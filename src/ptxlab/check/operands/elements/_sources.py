@@ -186,12 +186,12 @@ class Sources:
     bases : of each where its first word comes from
     judged : what has been found out, by what `read` returns
     attempts : how often that has been tried
-    known : the execution that `is_repeated` looks for
+    last : the matrices that have been judged last
     """
 
     __slots__ = (
-        "_begins", "_cuts", "_found", "_listed", "_lower", "_parts", "_repeated", "_starts", "_steps", "_upper", "_where",
-        "attempts", "bases", "judged", "known", "matrices",
+        "_begins", "_cuts", "_found", "_listed", "_lower", "_parts", "_starts", "_steps", "_upper", "_where",
+        "attempts", "bases", "judged", "last", "matrices",
     )  # fmt: skip
 
     def __init__(
@@ -223,21 +223,16 @@ class Sources:
         self._lower, self._upper, self._steps = self._found[:-1], self._found[1:], np.empty(max(len(self._found) - 1, 0), np.int64)
         self._begins = [(start, int(m.added.item(0))) for start, m in zip(self._starts, found, strict=False)]
         self.bases: tuple[int, ...] = ()
-        self.judged: dict[Any, Judged] = {}
+        self.judged: dict[Any, KnownMatrices] = {}
         self.attempts = 0
-        self.known: KnownMatrices | None = None
-        self._repeated: dict[Any, RepeatedMatrices] = {}
+        self.last: KnownMatrices | None = None
 
-    def remember(self, noted: Any, memory: Sequence[SharedPart | TensorPart]) -> KnownMatrices:
-        """The execution that has been read as ``noted``; let `is_repeated` look for others like it, if it is known from where all comes."""
-        repeated = None
-        if memory and int(self._found.min()) > NO_SOURCE + MOST_ADDED:
-            repeated = self._repeated.get(noted)
-            if repeated is None:
-                repeated = self._repeated[noted] = RepeatedMatrices(self._known_parts(), self.judged[noted].both)
+    def enter(self, noted: Any, judged: Judged, memory: Sequence[SharedPart | TensorPart]) -> KnownMatrices:
+        """What has been found out about the execution that has been read as ``noted``."""
+        is_known = bool(memory) and int(self._found.min()) > NO_SOURCE + MOST_ADDED
+        repeated = RepeatedMatrices(self._known_parts(), judged.both) if is_known else None
         operands = tuple(None if part is None else part.operand for part in self.parts_of(memory))
-        found = KnownMatrices(self.judged[noted], operands, repeated)
-        self.known = None if repeated is None else found
+        found = self.judged[noted] = KnownMatrices(judged, operands, repeated)
         return found
 
     def _known_parts(self) -> list[KnownPart]:
@@ -250,11 +245,11 @@ class Sources:
         return found
 
     def is_repeated(self, frames: Sequence[Frame], memory: Sequence[SharedPart | TensorPart]) -> bool:
-        """Whether the matrices differ only in where they begin from those that are remembered."""
-        if self.known is None or self.known.repeated is None:
+        """Whether the matrices differ only in where they begin from the last ones."""
+        if self.last is None or self.last.repeated is None:
             return False
         warps = len(self._parts) - len(memory)
-        bases = self.known.repeated.bases([address_of(frame) for frame in frames[:warps]] + [part.address for part in memory])
+        bases = self.last.repeated.bases([address_of(frame) for frame in frames[:warps]] + [part.address for part in memory])
         if bases is not None:
             self.bases = bases
         return bases is not None

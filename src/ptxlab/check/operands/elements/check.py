@@ -110,20 +110,20 @@ class ElementCheck:
             return False
         before = self._last_of(cta, product.accumulator, memory).take() if product.accumulate else None
         frames = product.frames()
-        if sources.is_repeated(frames, memory):
-            known = sources.known
-            assert known is not None
-        else:
+        known = sources.last if sources.is_repeated(frames, memory) else None
+        if known is None:
             noted = sources.read(frames, memory)
-            if noted not in sources.judged:
+            known = sources.judged.get(noted)
+            if known is None:
                 if sources.attempts == _ATTEMPTS:
                     return False
                 sources.attempts += 1
                 prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
-                sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
-            known = sources.remember(noted, memory)
-            if known.repeated is not None:
-                self._known[known.repeated.number] = known
+                judged = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+                known = sources.enter(noted, judged, memory)
+                if known.repeated is not None:
+                    self._known[known.repeated.number] = known
+            sources.last = known
         if not known.judged.both:
             return False
         self._last_of(cta, product.result, memory).enter(known, sources.bases)
@@ -189,7 +189,7 @@ class ElementCheck:
             return None
         if not sources.matrices:
             return ObservedRepetition()
-        product, known = operation.details(), sources.known
+        product, known = operation.details(), sources.last
         number = self._number(product.accumulator)
         if known is None or known.repeated is None or number >= MOST_ACCUMULATORS:
             return None

@@ -26,12 +26,15 @@ WAIT:
 WAITING:
     mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], %r27;
     @!%p2 bra WAITING;"""
-_COPIES = copy_rows(128, ROWS, COLUMNS).replace("mul.wide.u32 %rd3, %r3, 16;", "mul.wide.u32 %rd3, %r5, 16;\n    ROW")
 _ROW = """shr.u32 %r28, %r3, 3;
     mul.wide.u32 %rd8, %r28, PITCH;
     add.u64 %rd3, %rd3, %rd8;
     mul.wide.u32 %rd8, %r24, 128;
     add.u64 %rd3, %rd3, %rd8;"""
+_COPIES, _COPIES_OF_A = (
+    copy_rows(128, ROWS, rows_of_b).replace("mul.wide.u32 %rd3, %r3, 16;", f"mul.wide.u32 %rd3, %r5, 16;\n    {_ROW}")
+    for rows_of_b in (COLUMNS, 0)
+)
 _DIRECT = "\n    ".join(
     f"ld.global.b32 %r{20 + i}, [%rd{pointer}+{offset}];" for i, (pointer, offset) in enumerate(((8, 0), (9, 0), (8, 16), (9, 16)))
 )
@@ -47,16 +50,18 @@ _POINTERS = """shr.u32 %r17, %r10, 2;
     add.u64 %rd9, %rd8, EIGHT_ROWS;"""
 STEP_OF_A = "add.u32 %r10, %r10, 2;"
 STEP_OF_POINTERS = "add.u64 %rd8, %rd8, 32;\n    add.u64 %rd9, %rd9, 32;"
-WAYS = ("boxes", "global", "copies")
-"""A and B in boxes of tensor maps; A from global memory, and B in boxes; both copied by threads."""
+WAYS = ("boxes", "global", "copies", "copies of A")
+"""A and B in boxes of tensor maps; A from global memory, and B in boxes; both copied by threads; A copied by threads, and B in boxes."""
 
 
 def of_registers(way: str, tiles: int) -> str:
     """The PTX of a product of a warpgroup whose A has been loaded to registers."""
-    pitch, boxed, direct = 2 * K * tiles, way != "copies", way == "global"
-    bring = _BOXES.replace("BYTES", str(_TILE_OF_B if direct else _TILE_OF_A + _TILE_OF_B)) if boxed else _COPIES.replace("ROW", _ROW, 1)
-    if direct:
+    pitch, direct, of_a, of_b = 2 * K * tiles, way == "global", way == "boxes", way != "copies"
+    bring = _BOXES.replace("BYTES", str(_TILE_OF_A * of_a + _TILE_OF_B))
+    if not of_a:
         bring = "\n".join(line for line in bring.splitlines() if "[%rd1," not in line)
+    if not direct and not of_a:
+        bring = f"{_COPIES_OF_A}\n    mov.u32 %r3, full;\n    setp.eq.u32 %p1, %r1, 0;\n    {bring}" if of_b else _COPIES
     step = STEP_OF_POINTERS if direct else STEP_OF_A
     copied = f"sub.u64 %rd5, %rd5, {16 * 8 * ROWS};"
     bring = bring.replace(copied, f"sub.u64 %rd5, %rd5, {ROWS * pitch};")
@@ -64,8 +69,8 @@ def of_registers(way: str, tiles: int) -> str:
 .version 9.0
 .target sm_90a
 .address_size 64
-.visible .entry product({".param .u64 a" if not boxed or direct else ".param .align 64 .b8 a[128]"},
-                        {".param .align 64 .b8 b[128]" if boxed else ".param .u64 b"}, .param .u64 d)
+.visible .entry product({".param .align 64 .b8 a[128]" if of_a else ".param .u64 a"},
+                        {".param .align 64 .b8 b[128]" if of_b else ".param .u64 b"}, .param .u64 d)
 {{
     .reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %rd<16>; .reg .f32 %f<8>;
     .shared .align 1024 .b8 tile[{_TILE_OF_A + _TILE_OF_B}];
@@ -76,8 +81,8 @@ def of_registers(way: str, tiles: int) -> str:
     setp.eq.u32 %p1, %r1, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
     @%p1 fence.mbarrier_init.release.cluster;
-    {"ld.param.u64 %rd1, [a];" if not boxed or direct else "mov.b64 %rd1, a; cvta.param.u64 %rd1, %rd1;"}
-    {"mov.b64 %rd2, b; cvta.param.u64 %rd2, %rd2;" if boxed else "ld.param.u64 %rd2, [b];"}
+    {"mov.b64 %rd1, a; cvta.param.u64 %rd1, %rd1;" if of_a else "ld.param.u64 %rd1, [a];"}
+    {"mov.b64 %rd2, b; cvta.param.u64 %rd2, %rd2;" if of_b else "ld.param.u64 %rd2, [b];"}
     add.u32 %r26, %r2, {_TILE_OF_A};
     bar.sync 0;
     mov.u32 %r24, 0;

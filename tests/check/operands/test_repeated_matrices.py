@@ -106,6 +106,10 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "copies: a row":        ("copies", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}", "thread": "37"}, {"O101"}),
     "copies: k":            ("copies", {"old": LOAD_A, "new": f"@%p0 xor.b32 %r11, %r11, 32;\n    {LOAD_A}"}, {"O105"}),
     "copies: B":            ("copies", {"old": MMA, "new": f"@%p0 sub.u64 %rd10, %rd10, 1;\n    {MMA}"}, {"O105"}),
+    "copies of A: halves":  ("copies of A", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}"}, {"O104"}),
+    "copies of A: a row":   ("copies of A", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}", "thread": "37"}, {"O101"}),
+    "copies of A: k":       ("copies of A", {"old": LOAD_A, "new": f"@%p0 xor.b32 %r11, %r11, 32;\n    {LOAD_A}"}, {"O105"}),
+    "copies of A: B":       ("copies of A", {"old": MMA, "new": f"@%p0 sub.u64 %rd10, %rd10, 1;\n    {MMA}"}, {"O105"}),
     "global: k":            ("global", {"old": DIRECT_LOAD, "new": MOVED}, {"O105"}),
     "global: some rows":     ("global", {"old": DIRECT_LOAD, "new": MOVED, "thread": "37"}, {"O101"}),
 }  # fmt: skip

@@ -26,6 +26,7 @@ __all__ = [
     "TakenWord",
     "matrices_at",
     "placed_at",
+    "taken_at",
     "words_of_cta",
     "words_of_pair",
 ]
@@ -36,7 +37,8 @@ class TakenWord(IntEnum):
 
     ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is the largest number of
     columns of D. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none; ``TILED`` is 1 if
-    compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B.
+    compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B. ``FOUND`` is 1 if the last
+    instruction took an operand that threads have copied, and is not repeated.
     """
 
     NUMBER = 0
@@ -49,7 +51,8 @@ class TakenWord(IntEnum):
     TILED = 9
     FIRST_TILE = 10
     LAST_TILE = 11
-    END = 12
+    FOUND = 12
+    END = 13
 
 
 class CtaWord(IntEnum):
@@ -131,6 +134,11 @@ def words_of_pair(context: Value, number: Value) -> Value:
     """The same of the CTA with a number in its pair; of the one that executes the instruction, if it is -1."""
     own = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT
     return words_of_cta(context, number.lt(0).select(own, (own & ~1) | number))
+
+
+def taken_at(cta: Value, accumulator: Value) -> Value:
+    """Where the words of an accumulator are, by its number."""
+    return cta.at(accumulator * (8 * TakenWord.END) + 8 * CtaWord.ACCUMULATORS)
 
 
 def placed_at(cta: Value, place: Value) -> Value:

@@ -134,6 +134,27 @@ STEP:
     return text.replace("PITCH", str(pitch)).replace("EIGHT_ROWS", str(8 * pitch))
 
 
+def of_both(tiles: int) -> str:
+    """The PTX of a product of a warpgroup for which threads copy A and B, and a box brings B again, which all but the sixth tile take."""
+    text = of_registers("copies", tiles)
+    box = _BOXES.replace("BYTES", str(_TILE_OF_B)).replace("[%r26]", "[%r31]").replace("[%rd2,", "[%rd12,")
+    box = "\n".join(line for line in box.splitlines() if "[%rd1," not in line)
+    select = f"setp.ne.u32 %p5, %r24, 5;\n    mov.u64 %rd13, %rd10;\n    @%p5 add.u64 %rd13, %rd13, {_TILE_OF_B // 16};"
+    for old, new in (
+        (".param .u64 d)", ".param .u64 d, .param .align 64 .b8 again[128])"),
+        (f"tile[{_TILE_OF_A + _TILE_OF_B}]", f"tile[{_TILE_OF_A + 2 * _TILE_OF_B}]"),
+        ("ld.param.u64 %rd2, [b];", "ld.param.u64 %rd2, [b];\n    mov.b64 %rd12, again; cvta.param.u64 %rd12, %rd12;"),
+        (
+            "    fence.proxy",
+            f"    mov.u32 %r3, full;\n    setp.eq.u32 %p1, %r1, 0;\n    add.u32 %r31, %r26, {_TILE_OF_B};\n    {box}\n    fence.proxy",
+        ),
+        (MMA, f"{select}\n    {MMA.replace('%rd10', '%rd13')}"),
+    ):
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
 _WORDS = 32
 _REGISTERS = [f"%a{i}" for i in range(_WORDS)]
 STORE = f"tcgen05.st.sync.aligned.32x32b.x32.b32 [%r24], {{{', '.join(_REGISTERS)}}};"
@@ -283,5 +304,6 @@ def launch(text: str, tiles: int, **options: Any) -> tuple[Any, bool]:
     d = np.zeros((rows, columns), np.float32)
     maps = [ptxlab.TensorMap(array, box=(K, len(array) // ctas), swizzle="128B") for array in (a, b)]
     args = [each if f".b8 {name}[128]" in text else array for name, each, array in zip("ab", maps, (a, b), strict=True)]
-    result = ptxlab.loads(text, file="loop.ptx").kernel().launch(grid=ctas, cluster=ctas, block=128, args=[*args, d], **options)
+    args += [d, *([maps[1]] if "again[128]" in text else [])]
+    result = ptxlab.loads(text, file="loop.ptx").kernel().launch(grid=ctas, cluster=ctas, block=128, args=args, **options)
     return result, bool((d == a.astype(np.float64) @ b.astype(np.float64).T).all())

@@ -20,6 +20,7 @@ WRONG = 7
 """The tile in which something is wrong."""
 KERNELS: dict[str, Callable[[int], str]] = {"cells": loop_kernels.of_cells, "pairs": loop_kernels.of_pairs}
 KERNELS["boxed cells"] = partial(loop_kernels.of_cells, boxed=True)
+KERNELS["both"] = loop_kernels.of_both
 KERNELS |= {way: partial(loop_kernels.of_registers, way) for way in WAYS}
 
 
@@ -73,6 +74,7 @@ FIRST_WORDS = "ld.shared.v4.b32 {%a0, %a1, %a2, %a3}, [%r17];"
 BOX_OF_A = f"{loop_kernels.BOX} [%r20]"
 NEXT_ROWS = "add.u64 %rd1, %rd1, 128;"
 DIRECT_LOAD = "ld.global.b32 %r20, [%rd8+0];"
+MMA_OF_BOTH = MMA.replace("%rd10", "%rd13")
 HALF = "@%p0 xor.b32 %r11, %r11, 16;"
 """The halves of a row of k change places."""
 MOVED = "@%p0 sub.u64 %rd8, %rd8, 16;\n    @%p0 sub.u64 %rd9, %rd9, 16;\n    " + DIRECT_LOAD
@@ -110,6 +112,10 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "copies of A: a row":   ("copies of A", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}", "thread": "37"}, {"O101"}),
     "copies of A: k":       ("copies of A", {"old": LOAD_A, "new": f"@%p0 xor.b32 %r11, %r11, 32;\n    {LOAD_A}"}, {"O105"}),
     "copies of A: B":       ("copies of A", {"old": MMA, "new": f"@%p0 sub.u64 %rd10, %rd10, 1;\n    {MMA}"}, {"O105"}),
+    "both: a row":          ("both", {"old": LOAD_A, "new": f"{HALF}\n    {LOAD_A}", "thread": "37"}, {"O101"}),
+    "both: k":              ("both", {"old": LOAD_A, "new": f"@%p0 xor.b32 %r11, %r11, 32;\n    {LOAD_A}"}, {"O105"}),
+    "both: B":              ("both", {"old": MMA_OF_BOTH, "new": f"@%p0 sub.u64 %rd13, %rd13, 1;\n    {MMA_OF_BOTH}"}, {"O105"}),
+    "both: words of B":     ("both", {"old": MMA_OF_BOTH, "new": f"@%p0 sub.u64 %rd13, %rd13, 1;\n    {MMA_OF_BOTH}", "tile": 5}, {"O105"}),
     "global: k":            ("global", {"old": DIRECT_LOAD, "new": MOVED}, {"O105"}),
     "global: some rows":     ("global", {"old": DIRECT_LOAD, "new": MOVED, "thread": "37"}, {"O101"}),
 }  # fmt: skip

@@ -209,11 +209,12 @@ class OperandCheck(Observer):
                         self._elements.multiplied(operation, details(), cta, *parts)
         elif self._elements.takes(operation.op):
             memory, cta = self._memory.get(id(product.ctas[0])), product.ctas[0]
-            if memory is not None:
-                parts = memory.parts.get(product)
-                if parts is None:
-                    parts = memory.parts[product] = self._other(product, cta)
-                self._elements.multiplied(operation, details(), cta, *parts)
+            parts = None if memory is None else memory.parts.get(product)
+            if parts is None:
+                parts = self._other(product, cta)
+                if memory is not None:
+                    memory.parts[product] = parts
+            self._elements.multiplied(operation, details(), cta, *parts)
 
     def _other(self, product: MatrixProduct, cta: Any) -> tuple[SharedPart, ...]:
         """The B in shared memory beside an A that is not; nothing if it is not known from where its words come."""

@@ -59,7 +59,7 @@ class ElementCheck:
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
         self._taken: dict[int, CtaTaken] = {}
         self._numbers: dict[Hashable, int] = {}
-        """Of accumulators of products with matrices in memory, the same in all CTAs."""
+        """Of accumulators of asynchronous products, the same in all CTAs."""
         self._known: dict[int, KnownMatrices] = {}
         """Matrices that compiled code knows, by their numbers."""
         self._images: BoundedCache[Any, RegisterImage] = BoundedCache(1024)
@@ -108,7 +108,7 @@ class ElementCheck:
             sources = self._sources[_key(by, memory)] = Sources(by.op, product.in_registers(), memory, self._loaded, self._listed)
         if not sources.matrices:
             return False
-        before = self._last_of(cta, product.accumulator, memory).take() if product.accumulate else None
+        before = self._last_of(cta, product.accumulator, by.op).take() if product.accumulate else None
         frames = product.frames()
         known = sources.last if sources.is_repeated(frames, memory) else None
         if known is None:
@@ -126,7 +126,7 @@ class ElementCheck:
             sources.last = known
         if not known.judged.both:
             return False
-        self._last_of(cta, product.result, memory).enter(known, sources.bases)
+        self._last_of(cta, product.result, by.op).enter(known, sources.bases)
         return before is not None and self._follow(by, product, sources, memory, before, known, cta)
 
     def _follow(
@@ -162,15 +162,15 @@ class ElementCheck:
             known.repeated.expect(last.repeated.number, steps)
         return again
 
-    def _last_of(self, cta: Cta, accumulator: Any, memory: Sequence[SharedPart | TensorPart]) -> LastMatrices:
-        """What has been taken for an accumulator; compiled code knows it of products with matrices in memory."""
+    def _last_of(self, cta: Cta, accumulator: Any, op: Op) -> LastMatrices:
+        """What has been taken for an accumulator of an instruction; compiled code knows it of those that are asynchronous."""
         others = self._last.get(id(cta))
         if others is None:
             # An operation may perform after its CTA has exited.
             others = self._last[id(cta)] = {}
         last = others.get(accumulator)
         if last is None:
-            taken = self._taken.get(id(cta)) if memory else None
+            taken = self._taken.get(id(cta)) if isinstance(op.effects, Asynchronous) else None
             words = None if taken is None else taken.matrices(self._number(accumulator))
             last = others[accumulator] = LastMatrices(words, self._known)
         return last

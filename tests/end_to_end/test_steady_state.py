@@ -31,6 +31,7 @@ LENGTHS = {
     "mm_persistent_ws_fp16": {"k": 1024},
     "mm_tile_cta4_fp16": {"k": 1024},
     "gl_mm_2cta_fp16": {"k": 1024},
+    "gl_mm_a_in_tmem_fp16": {"k": 1024},
     "gl_mm_multicast_bf16": {"k": 1024},
     "gl_mm_fp16": {"k": 1024},
     "mm_batched_fp16": {"k": 1024},

@@ -223,6 +223,7 @@ class _Box:
             CopyWord.BOX: self.words.convert("ptrtoint", "i64"),
             CopyWord.SOURCE: self.outer().convert("ptrtoint", "i64"),
             CopyWord.MAP: self.map_host.convert("ptrtoint", "i64"),
+            CopyWord.ADDRESS: self.row.word(0) + self.first,
         }
         copy.set_words(words)
 

@@ -104,7 +104,9 @@ class CopyWord(IntEnum):
     """that of the tensor map, 0 if it is a parameter of the kernel"""
     SHARES = 12
     """1 if the words before these are of a CTA that signals the same object, whose phase that one does not complete"""
-    COORDINATES = 13
+    ADDRESS = 13
+    """the global address of the first byte of the box"""
+    COORDINATES = 14
     """all that there are"""
 
 

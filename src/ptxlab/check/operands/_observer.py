@@ -80,8 +80,8 @@ class OperandCheck(Observer):
         self._by_bytes = launch.program.stores_parts_of_words
         self._listed = ListedWords() if launch.program.joins_parts_of_words else None
         self._noted = self._by_words or bool(loaded.matrices or loaded.cells or loaded.with_results)
-        self._copies = CompiledCopies(self._noted)
         self._elements = ElementCheck(launch, self._reporter, self._repetitions, self._listed)
+        self._copies = CompiledCopies(self._noted, self._elements.follows_tiles)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
@@ -98,8 +98,10 @@ class OperandCheck(Observer):
         noted = Words.of_cluster(every, len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
         for cta, words, taken in zip(ctas, noted, every, strict=True):
             self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, taken, self._copies), words, taken)
+            self._elements.started(cta, taken)
             if self._launch.program.loaded.cells:
                 self._tensor[id(cta)] = TensorSources()
+                taken.follow_cells(address_of(self._tensor[id(cta)].addresses))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
@@ -206,7 +208,13 @@ class OperandCheck(Observer):
                             parts = known[product] = a, *self._other(product, cta)
                         self._elements.multiplied(operation, details(), cta, *parts)
         elif self._elements.takes(operation.op):
-            self._elements.multiplied(operation, details(), product.ctas[0], *self._other(product, product.ctas[0]))
+            memory, cta = self._memory.get(id(product.ctas[0])), product.ctas[0]
+            parts = None if memory is None else memory.parts.get(product)
+            if parts is None:
+                parts = self._other(product, cta)
+                if memory is not None:
+                    memory.parts[product] = parts
+            self._elements.multiplied(operation, details(), cta, *parts)
 
     def _other(self, product: MatrixProduct, cta: Any) -> tuple[SharedPart, ...]:
         """The B in shared memory beside an A that is not; nothing if it is not known from where its words come."""
@@ -236,7 +244,8 @@ class OperandCheck(Observer):
             memory = self._memory.get(id(cta))
             if memory is not None:
                 shared, words = memory.shared, memory.words
-                memory.taken.brought_otherwise()
+                if not self._launch.program.loaded.cells:
+                    memory.taken.copied_to_cells()
                 entries = shared.entries_of(copy.source.chunks)
                 self._tensor[id(cta)].copied(copy, cta, entries, words)
                 if len(copy.source.chunks) >= _FEWEST_ROWS:

@@ -9,6 +9,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._images import Images
 from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
 from ptxlab.check.operands.words.repeated import LastTaken
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
@@ -146,6 +147,7 @@ class CompiledProducts:
         self._loaded, self._by_words, self._kept = launch.program.loaded, launch.facts.of(copies_words), launch.facts.of(kept_matrices)
         self._elements, self._words, self._repetitions = elements, words, repetitions
         self._alike, self._steps = alike, steps
+        self._joins, self._boxed = launch.program.joins_parts_of_words, BoxedCalls(repetitions.address)
         self.images: dict[int, Images] = {}
         self._numbers: dict[Hashable, int] = {}
         """Of accumulators, by their places in tensor memory, or by the warpgroup and the registers."""
@@ -157,16 +159,31 @@ class CompiledProducts:
         return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
-        """How compiled code compares a product; None if something is to be compared that is not in shared memory."""
+        """How compiled code compares a product; None if something is to be compared that it does not know."""
         product = None if operation.product is None else operation.product()
         known: KnownProduct | None = None if product is None else product.watched
         if product is None or known is None or len(product.ctas) != len(known.ctas) or product.scales:
             return None
-        if self._loaded.cells if product.tensor_a is not None else known.beside and self._elements.takes(operation.op):
-            return None
-        if self._by_words:
-            return self._of_words(product, known.ctas[0]) if len(known.ctas) == 1 else None
-        return None if operation.op.index in self._kept else self._of_tiles(product, known.ctas)
+        found = self._of_words(product, known.ctas[0]) if self._by_words and len(known.ctas) == 1 else None
+        if found is None and operation.op.index not in self._kept:
+            found = self._of_boxes(product, known.ctas) if self._by_words else self._of_tiles(product, known.ctas)
+        if found is None or not self._has_others(operation, product, known):
+            return found
+        for number, each in enumerate(known.ctas):
+            # The first CTA of a pair may have all rows of A.
+            if product.tensor_a is None or number < len(product.tensor_a.lanes):
+                parts = each.memory.parts.get(product)
+                others = None if parts is None else self._elements.repetition(operation, parts, _number(known.ctas, number))
+                if others is None:
+                    return None
+                found = ObservedRepetition(found.ask + others.ask, (), found.note + others.note, (found, others))
+        return found
+
+    def _has_others(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> bool:
+        """Whether a matrix is compared that is in registers or in tensor memory."""
+        if product.tensor_a is not None:
+            return bool(self._loaded.cells and product.tensor_a.bits) and operation.op.index not in self._kept
+        return known.beside and self._elements.takes(operation.op)
 
     def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
         """How compiled code compares a product of operands that threads have copied."""
@@ -181,9 +198,18 @@ class CompiledProducts:
         ask, note = repeated.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address, of_a)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
 
+    def _of_boxes(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+        """The same as `_of_tiles`, in a launch whose threads copy others."""
+        found = None if self._joins else self._of_tiles(product, parts)
+        if found is None or any(operand.overlaps for operand in product.operands):
+            return None
+        chunks = [operand.chunks.item(0) for operand in product.operands]
+        asks = [self._boxed.of(part.accumulator.number, _number(parts, i), chunks) for i, part in enumerate(parts)]
+        return ObservedRepetition((*asks, *found.ask), (), found.note, found)
+
     def _of_tiles(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
         """How compiled code compares a product of tiles that tensor copies have placed, in each of the CTAs."""
-        found = [self._part_of_tiles(product, part, -1 if len(parts) == 1 else number) for number, part in enumerate(parts)]
+        found = [self._part_of_tiles(product, part, _number(parts, i)) for i, part in enumerate(parts)]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
             return None
@@ -206,6 +232,11 @@ class CompiledProducts:
             number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
         )
         return images, calls
+
+
+def _number(ctas: Sequence[CtaProduct], number: int) -> int:
+    """The number of a CTA in its pair, -1 if it is the only one."""
+    return -1 if len(ctas) == 1 else number
 
 
 def _columns_of_a(product: MatrixProduct) -> tuple[int, int]:

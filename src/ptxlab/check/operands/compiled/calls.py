@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.native import Function, Value
 
-__all__ = ["RepetitionCalls", "RepetitionWord", "moved_columns", "note_column"]
+__all__ = ["RepetitionCalls", "RepetitionWord", "has_unknown_a", "moved_columns", "note_column"]
 
 
 class RepetitionWord(IntEnum):
@@ -37,6 +37,11 @@ class RepetitionWord(IntEnum):
     A_COLUMNS = 6
     CTA = 7
     END = 8
+
+
+def has_unknown_a(words: Value, cta: Value) -> Value:
+    """Whether A is in tensor memory to which something may have been copied (`CtaWord`)."""
+    return words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.CELLS).ne(0)
 
 
 def moved_columns(words: Value, last: Value) -> tuple[Value, Value]:

@@ -1,11 +1,13 @@
 """Copies of boxes that compiled code repeats: the tile at a place is another one of the same array.
 
-Compiled code enters which box it is. Python makes the tile of it when it asks for the tiles of a CTA.
+Compiled code enters which box it is. Python makes the tile of it when it asks for the tiles of a CTA. If the sources of words are followed,
+compiled code enters those of the words of the box.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,12 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
+from ptxlab.check.operands.words.boxes import relative_words
+from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import CopyWord, each_receiver
-from ptxlab.isa.native_ops import BOX_ALIGNMENT
-from ptxlab.isa.tiles import CopiedTile, TileArray
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD
+from ptxlab.isa.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import address_of
 
@@ -27,10 +32,39 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledCopies"]
 
+_WORD, _SOURCE = 4, 8
+"""Bytes of a word of shared memory, and of its source."""
+
+
+class _BoxesWord(IntEnum):
+    """The words of the boxes that an instruction copies of an array.
+
+    They are the address of the numbers of places, the number of the array, the number of the source (`CompiledCopies.tile`), and how many
+    coordinates there are. ``STRIDE`` is the distance of the sources of words of CTAs that are neighbours, 0 if words are not followed.
+    ``NOTED`` is 1 if their sources are entered, else they become unknown; ``COUNT`` is how many there are. From ``RELATIVE`` on are the
+    addresses of their sources, less that of the box, for each place of the box modulo `BOX_PERIOD`; 0 where they are not known.
+    """
+
+    PLACES = 0
+    ARRAY = 1
+    SOURCE = 2
+    RANK = 3
+    STRIDE = 4
+    NOTED = 5
+    COUNT = 6
+    RELATIVE = 7
+    END = RELATIVE + BOX_PERIOD // BOX_ALIGNMENT
+
 
 def _place(code: native.Function, words: native.Value, copy: native.Value) -> native.Value:
     """One more than the number of the place where a box goes, 0 if it has none."""
-    return words.pointer(0).load("i64", copy.word(CopyWord.OFFSET) >> (BOX_ALIGNMENT.bit_length() - 1))
+    return words.pointer(_BoxesWord.PLACES).load("i64", copy.word(CopyWord.OFFSET) >> (BOX_ALIGNMENT.bit_length() - 1))
+
+
+def _relative(words: native.Value, copy: native.Value) -> native.Value:
+    """The sources of the words of a box, less the address of the box."""
+    period = (copy.word(CopyWord.OFFSET) & (BOX_PERIOD - 1)) >> (BOX_ALIGNMENT.bit_length() - 1)
+    return words.load("ptr", period + _BoxesWord.RELATIVE)
 
 
 def _ask(module: native.Module) -> None:
@@ -38,6 +72,8 @@ def _ask(module: native.Module) -> None:
     _ask_of_one(module)
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = code.parameters
+    with code.when(words.word(_BoxesWord.NOTED).ne(0) & _relative(words, copy).eq(0)):
+        code.ret(1)
     for each in each_receiver(code, copy):
         with code.when(code.call("ask_one", "i64", context, words, each).ne(0)):
             code.ret(1)
@@ -52,7 +88,7 @@ def _ask_of_one(module: native.Module) -> None:
     with code.when((place - 1).uge(MOST_TILES)):
         code.ret(1)
     placed, (start, stop) = placed_at(cta, place - 1), _extent(copy)
-    with code.when(placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(1))):
+    with code.when(placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(_BoxesWord.ARRAY))):
         code.ret(0)
     taken = cta.word(CtaWord.BEYOND).ne(0)
     other = code.variable("i1", taken)
@@ -79,11 +115,32 @@ def _note(module: native.Module) -> None:
         cta.at((place + CtaWord.TILES) << 3).store(changes)
         placed = placed_at(cta, place)
         start, stop = _extent(each)
-        placed.set_words({PlacedWord.START: start, PlacedWord.STOP: stop, PlacedWord.ARRAY: words.word(1)})
-        placed.set_words({PlacedWord.SOURCE: words.word(2), PlacedWord.NUMBER: copies})
-        with code.loop(words.word(3)) as i:
+        placed.set_words({PlacedWord.START: start, PlacedWord.STOP: stop, PlacedWord.ARRAY: words.word(_BoxesWord.ARRAY)})
+        placed.set_words({PlacedWord.SOURCE: words.word(_BoxesWord.SOURCE), PlacedWord.NUMBER: copies})
+        with code.loop(words.word(_BoxesWord.RANK)) as i:
             placed.at((i + PlacedWord.COORDINATES) << 3).store(each.at((i + CopyWord.COORDINATES) << 3).load("i64"))
+        with code.when(words.word(_BoxesWord.STRIDE).ne(0)):
+            _note_words(code, context, words, each, cta)
     code.ret(0)
+
+
+def _note_words(code: native.Function, context: native.Value, words: native.Value, copy: native.Value, cta: native.Value) -> None:
+    """The words of a box come from there."""
+    away = copy.word(CopyWord.RANK) - (context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT)
+    first = copy.word(CopyWord.OFFSET)
+    sources = context.pointer(Word.COPIED).at(away * words.word(_BoxesWord.STRIDE) + first * (_SOURCE // _WORD))
+    noted, relative, address = words.word(_BoxesWord.NOTED).ne(0), _relative(words, copy), copy.word(CopyWord.ADDRESS)
+    with code.when(noted) as otherwise:
+        with code.loop(words.word(_BoxesWord.COUNT), entered=True) as i:
+            distance = relative.load("i64", i)
+            sources.store(distance.lt(0).select(0, distance + address), i)
+        otherwise()
+        with code.loop(words.word(_BoxesWord.COUNT), entered=True) as i:
+            sources.store(code.const("i64", 0), i)
+    chunks = cta.pointer(CtaWord.BOXED).at(first >> (CHUNK.bit_length() - 1))
+    with code.loop((copy.word(CopyWord.SIZE) + (CHUNK - 1)) >> (CHUNK.bit_length() - 1), entered=True) as i:
+        chunks.store(code.const("i8", 1), i)
+    cta.set_word(CtaWord.OTHERWISE, 1)
 
 
 @cache
@@ -98,23 +155,30 @@ def _library() -> native.Library:
 class CompiledCopies:
     """The places of tiles in shared memory, the same in all CTAs, their arrays, and from where they are copied; one for each launch.
 
-    ``follows_words``: the launch follows each word, so that compiled code copies nothing.
+    Parameters
+    ----------
+    follows_words : whether the launch follows each word
+    notes_tiles : whether it follows those that come from tiles
     """
 
-    def __init__(self, follows_words: bool) -> None:
-        self._follows_words = follows_words
+    def __init__(self, follows_words: bool, notes_tiles: bool) -> None:
+        self._follows_words, self._notes_tiles = follows_words, follows_words and notes_tiles
         self._places: dict[int, int] = {}
         self._table: NDArray[np.int64] = np.zeros(0, np.int64)
         """One more than the number of a place, by the offset in units of `BOX_ALIGNMENT`."""
+        self._stride = 0
         self._arrays: dict[TileArray, int] = {}
         self._sources: list[tuple[Op, Callable[[tuple[int, ...], Any, int], CopiedTile], int]] = []
         """Of each the instruction, what makes a tile of coordinates, a CTA and an offset there, and how many coordinates there are."""
         self._calls: dict[tuple[int, TileArray], tuple[NDArray[np.int64], Call, Call]] = {}
+        self._relative: dict[int, NDArray[np.int64]] = {}
+        """By address those that compiled code reads."""
 
     def reach(self, size: int) -> None:
         """The CTAs have so many bytes of shared memory."""
         if not self._table.size:
             self._table = np.zeros(size // BOX_ALIGNMENT + 1, np.int64)
+            self._stride = _SOURCE * -(-size // _WORD) if self._follows_words else 0
 
     def place(self, offset: int) -> int:
         """The number of a place."""
@@ -136,15 +200,28 @@ class CompiledCopies:
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code copies other boxes of the same array; None if it cannot."""
-        tiles = [] if operation.tiles is None or self._follows_words else list(operation.tiles())
+        tiles = [] if operation.tiles is None else list(operation.tiles())
         if not tiles or operation.tile_at is None:
             return None
         key, tile = (operation.op.index, tiles[0].array), tiles[0]
+        if self._notes_tiles and (tile.places is None or tile.data != CHUNK):
+            return None
         found = self._calls.get(key)
         if found is None:
+            words = np.zeros(_BoxesWord.END, np.int64)
             about = address_of(self._table), self.number(tile.array), len(self._sources), len(tile.coordinates)
+            words[: _BoxesWord.RELATIVE] = *about, self._stride, self._notes_tiles, -(-tile.size // _WORD)
             self._sources.append((operation.op, operation.tile_at, len(tile.coordinates)))
-            words = np.array(about, np.int64)
             ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
             found = self._calls[key] = words, ask, note
+        for each in tiles if self._notes_tiles else ():
+            self._note_tile(found[0], each)
         return ObservedRepetition(ask=(found[1],), note=(found[2],), kept=found)
+
+    def _note_tile(self, words: NDArray[np.int64], tile: CopiedTile) -> None:
+        """Let compiled code enter the sources of the words of boxes that are copied to such a place."""
+        at = _BoxesWord.RELATIVE + tile.offset % BOX_PERIOD // BOX_ALIGNMENT
+        if tile.places is not None and tile.offset % BOX_ALIGNMENT == 0 and not words.item(at):
+            relative, _ = relative_words(tile.chunks, tile.places, tile.data, words.item(_BoxesWord.COUNT))
+            words[at] = address_of(relative)
+            self._relative[words.item(at)] = relative

@@ -16,7 +16,20 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.native import Value
 
-__all__ = ["MOST_ACCUMULATORS", "MOST_TILES", "CtaTaken", "CtaWord", "PlacedWord", "TakenWord", "placed_at", "words_of_cta"]
+__all__ = [
+    "MOST_ACCUMULATORS",
+    "MOST_TILES",
+    "CtaTaken",
+    "CtaWord",
+    "MatricesWord",
+    "PlacedWord",
+    "TakenWord",
+    "matrices_at",
+    "placed_at",
+    "taken_at",
+    "words_of_cta",
+    "words_of_pair",
+]
 
 
 class TakenWord(IntEnum):
@@ -24,7 +37,8 @@ class TakenWord(IntEnum):
 
     ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is the largest number of
     columns of D. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none; ``TILED`` is 1 if
-    compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B.
+    compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B. ``FOUND`` is 1 if the last
+    instruction took an operand that threads have copied, and is not repeated.
     """
 
     NUMBER = 0
@@ -37,18 +51,22 @@ class TakenWord(IntEnum):
     TILED = 9
     FIRST_TILE = 10
     LAST_TILE = 11
-    END = 12
+    FOUND = 12
+    END = 13
 
 
 class CtaWord(IntEnum):
     """The words of a CTA (`ptxlab.engine.context.Word.OPERANDS_TAKEN`), before those of its accumulators (`TakenWord`).
 
-    Those of the tiles at the places follow (`PlacedWord`).
+    Those of the tiles at the places follow (`PlacedWord`), and those of matrices in registers and in tensor memory (`MatricesWord`).
 
-    ``OTHERWISE`` is 1 if a copy has written its shared memory and the sources of the bytes are in no table that compiled code reads.
+    ``OTHERWISE`` is 1 if bulk or tensor copies have written its shared memory and words are followed. ``CELLS`` is 1 if something has been
+    copied to its tensor memory and the sources of cells are in no table that compiled code reads.
     From ``TILES`` on is the number of the tile at each place, by the numbers of the places; 0 if there is none. ``BEYOND`` is 1 if there
     has been a tile at a place that has no such number. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy;
-    ``COPIED`` is 1 if compiled code has copied since Python has asked.
+    ``COPIED`` is 1 if compiled code has copied since Python has asked. ``BOXED`` is the address of a byte for each chunk, 1 if a tensor
+    copy has brought it. ``WORD_SOURCES`` and ``CELL_SOURCES`` are the addresses of the sources of words and cells; 0 where they are not
+    followed.
     """
 
     OTHERWISE = 0
@@ -56,8 +74,12 @@ class CtaWord(IntEnum):
     CHANGES = 2
     COPIES = 3
     COPIED = 4
-    TILES = 8
-    ACCUMULATORS = 40
+    BOXED = 5
+    CELLS = 6
+    WORD_SOURCES = 7
+    CELL_SOURCES = 8
+    TILES = 9
+    ACCUMULATORS = 41
 
 
 MOST_TILES = CtaWord.ACCUMULATORS - CtaWord.TILES
@@ -85,7 +107,21 @@ class PlacedWord(IntEnum):
     END = 10
 
 
-_END = _PLACED + MOST_TILES * PlacedWord.END
+class MatricesWord(IntEnum):
+    """The words of a product that has a matrix in registers or in tensor memory, the last one of an accumulator.
+
+    They are the number of its matrices (`ptxlab.check.operands.compiled.matrices`), 0 if there are none, -1 if compiled code does not know
+    them; and the bases of A and of B.
+    """
+
+    NUMBER = 0
+    FIRST = 1
+    LAST = 2
+    END = 3
+
+
+_MATRICES = _PLACED + MOST_TILES * PlacedWord.END
+_END = _MATRICES + MOST_ACCUMULATORS * MatricesWord.END
 
 
 def words_of_cta(context: Value, rank: Value) -> Value:
@@ -94,9 +130,25 @@ def words_of_cta(context: Value, rank: Value) -> Value:
     return context.pointer(Word.OPERANDS_TAKEN).at((rank - own) * (8 * _END))
 
 
+def words_of_pair(context: Value, number: Value) -> Value:
+    """The same of the CTA with a number in its pair; of the one that executes the instruction, if it is -1."""
+    own = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT
+    return words_of_cta(context, number.lt(0).select(own, (own & ~1) | number))
+
+
+def taken_at(cta: Value, accumulator: Value) -> Value:
+    """Where the words of an accumulator are, by its number."""
+    return cta.at(accumulator * (8 * TakenWord.END) + 8 * CtaWord.ACCUMULATORS)
+
+
 def placed_at(cta: Value, place: Value) -> Value:
     """Where the words of the tile at a place are."""
     return cta.at(place * (8 * PlacedWord.END) + 8 * _PLACED)
+
+
+def matrices_at(cta: Value, accumulator: Value) -> Value:
+    """Where the words of the last product with a matrix elsewhere are, by the number of the accumulator."""
+    return cta.at(accumulator * (8 * MatricesWord.END) + 8 * _MATRICES)
 
 
 class CtaTaken:
@@ -118,8 +170,25 @@ class CtaTaken:
         return [cls(words) for words in np.zeros((ctas, _END), np.int64)]
 
     def brought_otherwise(self) -> None:
-        """A copy has written shared memory, and compiled code has no table of the sources."""
+        """Bulk or tensor copies have brought something, and words are followed."""
         self._words[CtaWord.OTHERWISE] = 1
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether they have."""
+        return bool(self._words.item(CtaWord.OTHERWISE))
+
+    def copied_to_cells(self) -> None:
+        """Something has been copied to tensor memory, and compiled code has no table of the sources of cells."""
+        self._words[CtaWord.CELLS] = 1
+
+    def follow_words(self, sources: int, boxed: int) -> None:
+        """The sources of words are followed: their address, and that of what says which chunks tensor copies have brought."""
+        self._words[CtaWord.WORD_SOURCES], self._words[CtaWord.BOXED] = sources, boxed
+
+    def follow_cells(self, sources: int) -> None:
+        """The sources of cells are followed."""
+        self._words[CtaWord.CELL_SOURCES] = sources
 
     def count_copy(self) -> int:
         """The number of the next copy."""
@@ -150,7 +219,7 @@ class CtaTaken:
 
     def placed(self) -> list[list[int]]:
         """The words of the tiles (`PlacedWord`), by the numbers of their places."""
-        words: list[list[int]] = self._words[_PLACED:].reshape(MOST_TILES, PlacedWord.END).tolist()
+        words: list[list[int]] = self._words[_PLACED:_MATRICES].reshape(MOST_TILES, PlacedWord.END).tolist()
         return words
 
     def tile(self, place: int) -> int:
@@ -163,3 +232,8 @@ class CtaTaken:
             return np.zeros(TakenWord.END, np.int64)
         first = CtaWord.ACCUMULATORS + number * TakenWord.END
         return self._words[first : first + TakenWord.END]
+
+    def matrices(self, number: int) -> NDArray[np.int64] | None:
+        """The words of the last product of an accumulator with a number (`MatricesWord`); None if compiled code has none of it."""
+        first = _MATRICES + number * MatricesWord.END
+        return self._words[first : first + MatricesWord.END] if number < MOST_ACCUMULATORS else None

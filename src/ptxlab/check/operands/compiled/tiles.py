@@ -11,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, moved_columns, note_column
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_cta
-from ptxlab.engine.context import Word
-from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, has_unknown_a, moved_columns, note_column
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
 from ptxlab.native import address_of
 
 __all__ = ["RepeatedTiles", "StandingTile"]
@@ -70,10 +68,9 @@ def _ask(module: native.Module) -> None:
     """``i64 ask(context, words, lane)``: 0 if there is nothing to say of an execution (`RepetitionWord`)."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
-    cta, images = _cta(context, words), words.pointer(RepetitionWord.IMAGES)
+    cta, images = words_of_pair(context, words.word(RepetitionWord.CTA)), words.pointer(RepetitionWord.IMAGES)
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images)
-    elsewhere = words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.OTHERWISE).ne(0)
-    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | elsewhere):
+    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | has_unknown_a(words, cta)):
         code.ret(1)
     differs = code.variable("i64", 0)
     with code.loop(images.word(_ImagesWord.COUNT), entered=True) as i:
@@ -102,7 +99,7 @@ def _note(module: native.Module) -> None:
     """``i64 note(context, words, lane)``: what such an execution takes becomes the last one."""
     code = native.Function(module, "note", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
-    cta, images = _cta(context, words), words.pointer(RepetitionWord.IMAGES)
+    cta, images = words_of_pair(context, words.word(RepetitionWord.CTA)), words.pointer(RepetitionWord.IMAGES)
     first, end = _tiles(cta, images)
     entered: dict[int, native.Value | int] = {
         TakenWord.IMAGES: images.word(_ImagesWord.NUMBER),
@@ -114,12 +111,6 @@ def _note(module: native.Module) -> None:
     last.set_words(entered)
     note_column(code, words, last)
     code.ret(0)
-
-
-def _cta(context: native.Value, words: native.Value) -> native.Value:
-    """The words of the CTA in whose shared memory the images are."""
-    own, which = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT, words.word(RepetitionWord.CTA)
-    return words_of_cta(context, which.lt(0).select(own, (own & ~1) | which))
 
 
 def _tiles(cta: native.Value, images: native.Value) -> list[native.Value]:

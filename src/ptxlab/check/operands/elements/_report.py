@@ -18,7 +18,7 @@ from ptxlab.check.operands.elements._several import ArrayPart
 from ptxlab.check.operands.elements._sources import Matrix
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
-from ptxlab.isa.tiles import CHUNK
+from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.machine.memory.elements import ArrayPlace
 
 if TYPE_CHECKING:
@@ -50,13 +50,15 @@ class Taken:
     ----------
     base : the address of its first element
     elsewhere : whether its steps are compared elsewhere
-    part : where it is in shared memory, if it is there
+    operand : how it is read from shared memory, if it is there
+    part : the same with what is noted of that memory; of the instruction before it is not needed
     """
 
     matrix: Matrix
     image: RegisterImage
     base: int
     elsewhere: bool = False
+    operand: MatrixOperand | None = None
     part: SharedPart | None = None
 
     def moved(self, before: Taken) -> tuple[bool, int] | None:
@@ -73,9 +75,9 @@ class Taken:
 
     def step_from(self, before: Taken) -> int | None:
         """By how many bytes its start address must advance from one before, so that the next k follow; None if it is not known."""
-        if self.part is None or before.part is None:
+        if self.part is None or before.operand is None:
             return None
-        operand, first = self.part.operand, before.part.operand.descriptor
+        operand, first = self.part.operand, before.operand.descriptor
         for step in range(CHUNK, _FARTHEST + CHUNK, CHUNK):
             found = self._at(operand.chunks_of(replace(first, start=first.start + step), operand.major))
             if found is not None and found.moved(before) == (False, self.reach):
@@ -247,7 +249,7 @@ class ElementReporter:
             if rows:
                 wrong = not k and advances and before.has_next and len(now.image.array.shape) == _MATRIX_DIMENSIONS
             else:
-                again = 0 < abs(k) < reach and k == other[1] and (now.image.in_order or now.part is not None)
+                again = 0 < abs(k) < reach and k == other[1] and (now.image.in_order or now.operand is not None)
                 wrong = again or (k != other[1] and advances and before.has_next)
             if wrong and not now.elsewhere:
                 self._wrong_step(by, before, now, (rows, k), verified, cta)
@@ -255,7 +257,7 @@ class ElementReporter:
 
     def _repeated(self, by: Executed, pairs: Sequence[tuple[Taken, Taken]], verified: Verified, cta: Cta) -> None:
         """It is a mistake to take both once more if some k are left out."""
-        operands = tuple(now.part.operand for _, now in pairs if now.part is not None)
+        operands = tuple(now.operand for _, now in pairs if now.operand is not None)
         if any(self._reporter.has(by.op.index, operand.name, "step") for operand in operands) or not verified():
             return
         for (_, now), operand in zip(pairs, operands, strict=True):
@@ -271,8 +273,8 @@ class ElementReporter:
             return
         self._reporter.first(by.op.index, name, "step")
         rows, k = moved
-        if before.part is not None and now.part is not None:
-            operands, wanted = (before.part.operand, now.part.operand), now.step_from(before)
+        if before.operand is not None and now.operand is not None:
+            operands, wanted = (before.operand, now.operand), now.step_from(before)
             self._reporter.wrong_step(by, *operands, (int(rows), k, now.reach), wanted, None, (), cta)
             return
         what = f"the rows of {name} move, and its k does not" if rows else f"k of {name} moves by {k}"

@@ -10,13 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
+from ptxlab.check.operands.compiled.matrices import (
+    IN_FRAMES,
+    IN_SHARED_MEMORY,
+    IN_TENSOR_MEMORY,
+    MOST_ADDED,
+    KnownPart,
+    RepeatedMatrices,
+)
 from ptxlab.check.operands.elements._images import Addresses, element_addresses
+from ptxlab.check.operands.elements._last import Judged, KnownMatrices
 from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
 from ptxlab.check.operands.words.joined import are_joined, elements_of_bytes, elements_together
-from ptxlab.check.operands.words.repeated import Differences
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, RegisterMatrix
+from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
@@ -30,8 +39,6 @@ _WORD = 4
 """Bytes."""
 _WORD_BITS = 32
 _BYTE = 8
-_MOST_ADDED = 256
-"""No array lies at such low addresses; the words of a load are no more bytes apart."""
 Frame = NDArray[np.uint32]
 
 
@@ -170,25 +177,6 @@ def _narrow(element: str, container: int) -> int:
     return bits if bits < container == _BYTE else 0
 
 
-class _Repeated:
-    """What is noted of matrices in memory: one comparison of each tells whether another execution takes them, moved in global memory."""
-
-    __slots__ = ("_differences", "judged")
-
-    def __init__(self, judged: Any, parts: Sequence[tuple[NDArray[np.intp], NDArray[np.int64]]]) -> None:
-        self.judged = judged
-        self._differences = [Differences([part]) for part in parts]
-
-    def bases(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[int, ...] | None:
-        """Where the matrices begin; None if they are not moved as wholes."""
-        found = []
-        for part, differences in zip(memory, self._differences, strict=True):
-            if differences.found(part.address):
-                return None
-            found.append(part.sources.item(differences.starts[0]))
-        return tuple(found) if min(found) > NO_SOURCE + _MOST_ADDED else None
-
-
 class Sources:
     """The matrices of an instruction, and what is noted of them at the execution that has been read last.
 
@@ -198,12 +186,12 @@ class Sources:
     bases : of each where its first word comes from
     judged : what has been found out, by what `read` returns
     attempts : how often that has been tried
-    repeated : the execution that `is_repeated` looks for
+    last : the matrices that have been judged last
     """
 
     __slots__ = (
-        "_begins", "_cuts", "_found", "_listed", "_lower", "_parts", "_starts", "_steps", "_upper",
-        "attempts", "bases", "judged", "matrices", "repeated",
+        "_begins", "_cuts", "_found", "_listed", "_lower", "_parts", "_starts", "_steps", "_upper", "_where",
+        "attempts", "bases", "judged", "last", "matrices",
     )  # fmt: skip
 
     def __init__(
@@ -220,7 +208,9 @@ class Sources:
         # Of several warps each has an equal part of the rows of the only matrix in registers.
         warps = max((m.warps for m in held), default=1)
         places = [np.concatenate([np.array_split(m.places, warps)[w].reshape(-1) for m in found]) for w in range(warps)] if found else []
+        self._where = list(range(IN_FRAMES, IN_FRAMES + len(places)))
         for part in memory:
+            self._where.append(IN_TENSOR_MEMORY if isinstance(part, TensorPart) else IN_SHARED_MEMORY)
             found.append(Matrix.in_tensor_memory(part) if isinstance(part, TensorPart) else Matrix.in_shared_memory(part.operand))
             places.append(found[-1].places.reshape(-1))
         self.matrices = [replace(matrix, listed=listed) for matrix in found] if listed is not None else found
@@ -233,18 +223,33 @@ class Sources:
         self._lower, self._upper, self._steps = self._found[:-1], self._found[1:], np.empty(max(len(self._found) - 1, 0), np.int64)
         self._begins = [(start, int(m.added.item(0))) for start, m in zip(self._starts, found, strict=False)]
         self.bases: tuple[int, ...] = ()
-        self.judged: dict[Any, Any] = {}
+        self.judged: dict[Any, KnownMatrices] = {}
         self.attempts = 0
-        self.repeated: _Repeated | None = None
+        self.last: KnownMatrices | None = None
 
-    def remember(self, judged: Any) -> None:
-        """Let `is_repeated` look for executions like the one that has been read, if its matrices are in memory and known."""
-        known = self._found.size > 0 and int(self._found.min()) > NO_SOURCE + _MOST_ADDED
-        self.repeated = _Repeated(judged, self._parts) if known and len(self._parts) == len(self.matrices) else None
+    def enter(self, noted: Any, judged: Judged, memory: Sequence[SharedPart | TensorPart]) -> KnownMatrices:
+        """What has been found out about the execution that has been read as ``noted``."""
+        is_known = bool(memory) and int(self._found.min()) > NO_SOURCE + MOST_ADDED
+        repeated = RepeatedMatrices(self._known_parts(), judged.both) if is_known else None
+        operands = tuple(None if part is None else part.operand for part in self.parts_of(memory))
+        found = self.judged[noted] = KnownMatrices(judged, operands, repeated)
+        return found
 
-    def is_repeated(self, memory: Sequence[SharedPart | TensorPart]) -> bool:
-        """Whether the matrices, all of them in memory, differ only in where they begin from those that are remembered."""
-        bases = None if self.repeated is None or len(memory) != len(self.matrices) else self.repeated.bases(memory)
+    def _known_parts(self) -> list[KnownPart]:
+        """The places of what has been read, and what stood there: of the parts of a matrix of several warps the first one begins it."""
+        begins = dict(zip(self._starts, (added for _, added in self._begins), strict=False))
+        found, start = [], 0
+        for where, (places, sources) in zip(self._where, self._parts, strict=True):
+            found.append(KnownPart(where, places, sources, start in begins, begins.get(start, 0)))
+            start += len(places)
+        return found
+
+    def is_repeated(self, frames: Sequence[Frame], memory: Sequence[SharedPart | TensorPart]) -> bool:
+        """Whether the matrices differ only in where they begin from the last ones."""
+        if self.last is None or self.last.repeated is None:
+            return False
+        warps = len(self._parts) - len(memory)
+        bases = self.last.repeated.bases([address_of(frame) for frame in frames[:warps]] + [part.address for part in memory])
         if bases is not None:
             self.bases = bases
         return bases is not None
@@ -270,7 +275,7 @@ class Sources:
             self._steps[cut] = 0
         steps = self._steps.tobytes()
         # An array's elements are moved as a whole, but what is not known and zeros are not.
-        if min(self.bases) > NO_SOURCE + _MOST_ADDED:
+        if min(self.bases) > NO_SOURCE + MOST_ADDED:
             return steps
         return steps, tuple([min(self._found.item(start), NO_SOURCE + 1) for start, _ in self._begins])
 
@@ -284,7 +289,7 @@ class Sources:
             own = every[start:end]
             base = own.item(0)
             np.subtract(own, base, out=own, where=own > NO_SOURCE)
-        return "bytes", every.tobytes(), min(self.bases, default=0) > NO_SOURCE + _MOST_ADDED
+        return "bytes", every.tobytes(), min(self.bases, default=0) > NO_SOURCE + MOST_ADDED
 
     def parts_of(self, memory: Sequence[SharedPart | TensorPart]) -> tuple[SharedPart | None, ...]:
         """For each matrix the part of shared memory in which it is, if it is there."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Executed, Reporter
+from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
 from ptxlab.check.operands.elements._images import Addresses, Apart, RegisterImage, image_of_elements, stands_as_loaded
+from ptxlab.check.operands.elements._last import Judged, KnownMatrices, LastMatrices
 from ptxlab.check.operands.elements._report import ElementReporter, Taken
 from ptxlab.check.operands.elements._several import first_apart, parts_of
 from ptxlab.check.operands.elements._sources import Matrix, Sources
@@ -19,6 +19,7 @@ from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.effects import Asynchronous, Pipe
 from ptxlab.isa.tiles import MatrixProduct, Product
 from ptxlab.machine.memory.elements import ArrayPlace
+from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
@@ -35,18 +36,6 @@ _ATTEMPTS = 64
 _PAIR = 2
 _BLOCK = 8
 """Elements of a row of a matrix of ldmatrix."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Judged:
-    """The images of the matrices of an instruction; None for one that is not known."""
-
-    images: tuple[RegisterImage | None, ...]
-    both: bool = field(init=False)
-    """Whether those of A and of B are known."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "both", len(self.images) == _PAIR and None not in self.images)
 
 
 class ElementCheck:
@@ -66,15 +55,25 @@ class ElementCheck:
         self._repetitions = repetitions
         self._element_reporter = ElementReporter(launch, reporter, repetitions)
         self._sources: dict[Any, Sources] = {}
-        self._last: dict[int, dict[Any, tuple[_Judged, tuple[int, ...], tuple[SharedPart | None, ...]]]] = {}
+        self._last: dict[int, dict[Any, LastMatrices]] = {}
         """Of each CTA, by what another product may add to: the matrices of the product that has computed it, and where they begin."""
+        self._taken: dict[int, CtaTaken] = {}
+        self._numbers: dict[Hashable, int] = {}
+        """Of accumulators of asynchronous products, the same in all CTAs."""
+        self._known: dict[int, KnownMatrices] = {}
+        """Matrices that compiled code knows, by their numbers."""
         self._images: BoundedCache[Any, RegisterImage] = BoundedCache(1024)
         """By matrix, and by where its words come from, less where the first one does: unrolled instructions share images."""
-        self._steps: set[tuple[_Judged, _Judged, int, int]] = set()
+        self._steps: set[tuple[Judged, Judged, int, int]] = set()
+
+    def started(self, cta: Cta, taken: CtaTaken) -> None:
+        """A CTA starts; by ``taken`` compiled code knows what its products take."""
+        self._last[id(cta)], self._taken[id(cta)] = {}, taken
 
     def ended(self, cta: Cta) -> None:
         """A CTA has exited."""
         self._last.pop(id(cta), None)
+        self._taken.pop(id(cta), None)
 
     def takes(self, op: Op) -> bool:
         """Whether a matrix of an instruction is in registers that hold what has been loaded."""
@@ -104,55 +103,100 @@ class ElementCheck:
         -------
         whether they are taken again: both are known, in shared memory, and those of the instruction before
         """
-        key = (by.op.index, *[part.key for part in memory]) if memory else by.op.index
-        sources = self._sources.get(key)
+        sources = self._sources.get(_key(by, memory))
         if sources is None:
-            sources = self._sources[key] = Sources(by.op, product.in_registers(), memory, self._loaded, self._listed)
+            sources = self._sources[_key(by, memory)] = Sources(by.op, product.in_registers(), memory, self._loaded, self._listed)
         if not sources.matrices:
             return False
-        others = self._last.get(id(cta))
-        if others is None:
-            others = self._last[id(cta)] = {}
-        before = others.pop(product.accumulator, None) if product.accumulate else None
-        if sources.is_repeated(memory):
-            assert sources.repeated is not None
-            judged: _Judged | None = sources.repeated.judged
-        else:
-            noted = sources.read(product.frames(), memory)
-            judged = sources.judged.get(noted)
-            if judged is None:
+        before = self._last_of(cta, product.accumulator, by.op).take() if product.accumulate else None
+        frames = product.frames()
+        known = sources.last if sources.is_repeated(frames, memory) else None
+        if known is None:
+            noted = sources.read(frames, memory)
+            known = sources.judged.get(noted)
+            if known is None:
                 if sources.attempts == _ATTEMPTS:
                     return False
                 sources.attempts += 1
                 prepared = {part.operand.name for part in memory if isinstance(part, SharedPart) and part.prepared()}
-                judged = sources.judged[noted] = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
-            sources.remember(judged)
-        assert judged is not None
-        if not judged.both:
+                judged = self._judge(by, sources, prepared, self._verify(product, sources, memory, cta), cta)
+                known = sources.enter(noted, judged, memory)
+                if known.repeated is not None:
+                    self._known[known.repeated.number] = known
+            sources.last = known
+        if not known.judged.both:
             return False
-        bases, own = sources.bases, sources.parts_of(memory)
-        others[product.result] = judged, bases, own
-        again = False
-        if before is not None:
-            last, begins, parts = before
-            again = bases == begins and all(
-                one is not None and now is not None and one.operand is now.operand for one, now in zip(parts, own, strict=True)
-            )
-            step = last, judged, bases[0] - begins[0], bases[1] - begins[1]
-            if step not in self._steps:
-                self._steps.add(step)
-                # Words in shared memory that are not joined are compared as words.
-                elsewhere = [not matrix.where and not sources.are_joined(i) for i, matrix in enumerate(sources.matrices)]
-                pairs = zip(last.images, judged.images, sources.matrices, begins, bases, elsewhere, parts, own, strict=True)
-                taken = [
-                    (Taken(matrix, one, address_in(base), part=last_part), Taken(matrix, image, address_in(now), elsewhere, part))
-                    for one, image, matrix, base, now, elsewhere, last_part, part in pairs
-                    if one is not None and image is not None
-                ]
-                self._element_reporter.step(by, taken, again, self._verify(product, sources, memory, cta), cta)
+        self._last_of(cta, product.result, by.op).enter(known, sources.bases)
+        return before is not None and self._follow(by, product, sources, memory, before, known, cta)
+
+    def _follow(
+        self,
+        by: Executed,
+        product: Product,
+        sources: Sources,
+        memory: Sequence[SharedPart | TensorPart],
+        before: tuple[KnownMatrices, tuple[int, ...]],
+        known: KnownMatrices,
+        cta: Cta,
+    ) -> bool:
+        """Compare matrices with those of the instruction before; the result says whether they are taken again."""
+        (last, begins), bases, own = before, sources.bases, sources.parts_of(memory)
+        operands = zip(last.operands, known.operands, strict=True)
+        again = bases == begins and all(one is not None and one is now for one, now in operands)
+        steps = bases[0] - begins[0], bases[1] - begins[1]
+        step = last.judged, known.judged, *steps
+        if step not in self._steps:
+            self._steps.add(step)
+            sources.read(product.frames(), memory)
+            # Words in shared memory that are not joined are compared as words.
+            elsewhere = [not matrix.where and not sources.are_joined(i) for i, matrix in enumerate(sources.matrices)]
+            images = zip(last.judged.images, known.judged.images, strict=True)
+            pairs = zip(images, sources.matrices, begins, bases, elsewhere, last.operands, own, known.operands, strict=True)
+            taken = [
+                (Taken(matrix, one, address_in(base), operand=first), Taken(matrix, image, address_in(now), elsewhere, operand, part))
+                for (one, image), matrix, base, now, elsewhere, first, part, operand in pairs
+                if one is not None and image is not None
+            ]
+            self._element_reporter.step(by, taken, again, self._verify(product, sources, memory, cta), cta)
+        if last.repeated is not None and known.repeated is not None:
+            known.repeated.expect(last.repeated.number, steps)
         return again
 
-    def _judge(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> _Judged:
+    def _last_of(self, cta: Cta, accumulator: Any, op: Op) -> LastMatrices:
+        """What has been taken for an accumulator of an instruction; compiled code knows it of those that are asynchronous."""
+        others = self._last.get(id(cta))
+        if others is None:
+            # An operation may perform after its CTA has exited.
+            others = self._last[id(cta)] = {}
+        last = others.get(accumulator)
+        if last is None:
+            taken = self._taken.get(id(cta)) if isinstance(op.effects, Asynchronous) else None
+            words = None if taken is None else taken.matrices(self._number(accumulator))
+            last = others[accumulator] = LastMatrices(words, self._known)
+        return last
+
+    def _number(self, accumulator: Any) -> int:
+        """The number of an accumulator, the same in all CTAs: the first item says of which CTA it is."""
+        return self._numbers.setdefault(accumulator[1:], len(self._numbers))
+
+    def repetition(self, operation: AsyncOperation, memory: Sequence[SharedPart | TensorPart], cta: int) -> ObservedRepetition | None:
+        """How compiled code compares the matrices of a product, of which these are in memory; None if it cannot.
+
+        ``cta`` is the number of the CTA in its pair, -1 if the product is that of one CTA.
+        """
+        sources = self._sources.get(_key(operation, memory))
+        if sources is None or operation.details is None:
+            return None
+        if not sources.matrices:
+            return ObservedRepetition()
+        product, known = operation.details(), sources.last
+        number = self._number(product.accumulator)
+        if known is None or known.repeated is None or number >= MOST_ACCUMULATORS:
+            return None
+        ask, note = known.repeated.calls(number, product.accumulate, cta)
+        return ObservedRepetition(ask=(ask,), note=(note,), kept=known)
+
+    def _judge(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> Judged:
         """The images of the matrices; reports those that have none, and those that have other k than the other one.
 
         ``prepared`` are matrices whose arrays may have been arranged for a descriptor: nothing is known of these.
@@ -166,10 +210,10 @@ class ElementCheck:
             a, b = images
             if a is not None and b is not None and not a.agrees(b):
                 self._element_reporter.pair(by, sources.matrices, (a, b), parts, verified, cta)
-                return _Judged(())
+                return Judged(())
             if None in images:
                 self._compare_arrays(by, sources, prepared, verified, cta)
-        return _Judged(tuple(images))
+        return Judged(tuple(images))
 
     def _compare_arrays(self, by: Executed, sources: Sources, prepared: Collection[str], verified: Callable[[], bool], cta: Cta) -> None:
         """Compare the k of A and of B, of which one or both come from several arrays."""
@@ -243,6 +287,11 @@ class ElementCheck:
             )
 
         return verified
+
+
+def _key(by: Executed, memory: Sequence[SharedPart | TensorPart]) -> Hashable:
+    """What the matrices of an instruction are known by."""
+    return (by.op.index, *[part.key for part in memory]) if memory else by.op.index
 
 
 def _fits(matrix: Matrix, array: ArrayPlace) -> bool:

@@ -14,6 +14,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
+from ptxlab.check.operands.words.boxes import PADDING, relative_words
 from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
@@ -30,7 +31,7 @@ from ptxlab.check.operands.words.repeated_ir import OTHER, STEP
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
-from ptxlab.native import BoundedCache, address_of
+from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ class Words:
     prepared: NDArray[np.bool_]
     boxed: NDArray[np.bool_]
     taken: CtaTaken
-    copied_otherwise: bool = False
-    """Whether bulk or tensor copies have brought something (`brought_otherwise`)."""
     host: int = field(init=False)
     """The host address of the addresses."""
 
@@ -81,10 +80,12 @@ class Words:
         words = -(-size // WORD)
         every: NDArray[np.uint64] = np.zeros((ctas, words), np.uint64)
         parts: NDArray[np.uint64] = np.zeros((ctas, WORD * words if by_bytes else 0), np.uint64)
-        return [
-            cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_), each)
-            for sources, own, each in zip(every, parts, taken, strict=True)
-        ]
+        found = []
+        for sources, own, each in zip(every, parts, taken, strict=True):
+            boxed = np.zeros(-(-size // CHUNK), np.bool_)
+            each.follow_words(address_of(sources), address_of(boxed))
+            found.append(cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), boxed, each))
+        return found
 
     def bytes_from(self, places: NDArray[np.intp]) -> NDArray[np.int64]:
         """From where the bytes of words come, ``[..., byte]``, wherever that may be; `NO_SOURCE` for zeros, 0 where it is not known."""
@@ -120,7 +121,7 @@ class Words:
     def are_brought(self, operand: MatrixOperand) -> bool:
         """Whether bulk copies have brought some chunks of an operand, or tensor copies the first one."""
         chunks = operand.chunks
-        return self.copied_otherwise and (self.boxed.item(chunks.item(0)) or self.were_brought(chunks))
+        return self.taken.otherwise and (self.boxed.item(chunks.item(0)) or self.were_brought(chunks))
 
     def are_prepared(self, operand: MatrixOperand) -> bool:
         """Whether bulk copies have brought some chunks of an operand, or threads all of them as they stand in global memory."""
@@ -136,15 +137,10 @@ class Words:
         places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
         self.sources[places[written]] = found[written]
 
-    def brought_otherwise(self) -> None:
-        """Bulk or tensor copies bring something."""
-        self.copied_otherwise = True
-        self.taken.brought_otherwise()
-
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""
         first, count = copied.offset // WORD, copied.size // WORD
-        self.brought_otherwise()
+        self.taken.brought_otherwise()
         self.boxed[copied.offset // CHUNK : -(-(copied.offset + copied.size) // CHUNK)] = False
         if copied.address is not None:
             self.addresses[first : first + count] = copied.address + np.arange(0, copied.size, WORD)
@@ -163,37 +159,16 @@ class Words:
         """A tensor copy performs; ``noted`` says whether threads load from tiles."""
         first, end = tile.offset // CHUNK, -(-(tile.offset + tile.size) // CHUNK)
         self.boxed[first:end] = True
-        self.brought_otherwise()
+        self.taken.brought_otherwise()
         held = self.addresses[tile.offset // WORD : -(-(tile.offset + tile.size) // WORD)]
         if not noted or tile.places is None:
             held[:] = 0
             return
-        relative, whole = _relative_words(tile.chunks, tile.places, tile.data, len(held))
+        relative, whole = relative_words(tile.chunks, tile.places, tile.data, len(held))
         np.add(relative, tile.address, out=held)
         if not whole:
             held[relative < 0] = 0
-            held[relative == _PADDING] = NO_SOURCE
-
-
-_PADDING = -2
-_KNOWN: BoundedCache[tuple[int, int, int, int], tuple[Any, ...]] = BoundedCache(256)
-
-
-def _relative_words(chunks: NDArray[np.intp], places: NDArray[np.int64], data: int, count: int) -> tuple[NDArray[np.int64], bool]:
-    """Where the words under a box come from, in bytes from its first chunk: -1 for none, `_PADDING` behind ``data`` bytes of a chunk.
-
-    The second result says whether all have a source. Boxes of one kind share the arrays, and so they are kept by identity.
-    """
-    key = id(chunks), id(places), data, count
-    known = _KNOWN.get(key)
-    if known is None or known[0] is not chunks or known[1] is not places:
-        found = np.full((-(-count // _WORDS), _WORDS), -1, np.int64)
-        words = places[:, None] + np.arange(0, CHUNK, WORD)
-        words[:, data // WORD :] = _PADDING
-        found[chunks] = words
-        relative = found.reshape(-1)[:count]
-        known = _KNOWN[key] = chunks, places, relative, bool((relative >= 0).all())
-    return known[2], known[3]
+            held[relative == PADDING] = NO_SOURCE
 
 
 class WordCheck:
@@ -222,7 +197,7 @@ class WordCheck:
         if (
             repeated is not None
             and repeated.end <= len(words.addresses)
-            and not (words.copied_otherwise and any(map(words.are_brought, product.operands)))
+            and not (words.taken.otherwise and any(map(words.are_brought, product.operands)))
         ):
             relation = repeated.follows(words.host, repeated.address, last.address)
         if repeated is None or relation == OTHER:

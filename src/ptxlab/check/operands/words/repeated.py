@@ -106,7 +106,7 @@ class LastTaken:
 
     def enter(self, found: dict[str, TakenWords]) -> None:
         """An instruction takes these operands."""
-        self.found, self._words[TakenWord.NUMBER] = found, 0
+        self.found, self._words[TakenWord.NUMBER], self._words[TakenWord.FOUND] = found, 0, bool(found)
 
     def repeated(self, before: bool = False) -> Repeated | None:
         """The instruction, or the one ``before``, if it is repeated."""

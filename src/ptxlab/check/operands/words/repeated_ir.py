@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionWord, moved_columns, note_column
+from ptxlab.check.operands.compiled.calls import RepetitionWord, has_unknown_a, moved_columns, note_column
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
@@ -106,7 +106,7 @@ def _ask(module: native.Module) -> None:
         code.ret(1)
     last, addresses = cta.at(words.word(RepetitionWord.ACCUMULATOR)), context.pointer(Word.COPIED)
     unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
-    with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0)):
+    with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0) | has_unknown_a(words, cta)):
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         known = _steps(addresses, images, last) & images.word(ImagesWord.AGREES).eq(last.word(TakenWord.NUMBER))

@@ -33,6 +33,7 @@ from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
+from ptxlab.engine.turns.lanes import emit_switch_lanes
 from ptxlab.engine.turns.loop import emit_turns
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
 from ptxlab.native.builder import Module
@@ -136,10 +137,11 @@ def _emit_turns(module: Module) -> None:
 
 
 def _emit_dispatch(module: Module) -> None:
-    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`, and replay its rows.
+    """``i32 dispatch(context, table)``: run the region that the table names for PC until it stops, and replay its rows.
 
     `COMPILE` means that there is no region, or that quick functions are to be optimised.
     """
+    emit_switch_lanes(module)
     c, (context, table) = module.define("i32 dispatch(ptr context, ptr table)")
     with c.when(emit_is_called_often(c)):
         c.ret(COMPILE)
@@ -150,7 +152,10 @@ def _emit_dispatch(module: Module) -> None:
     c.branch(region.ne(0), known, missing)
     c.begin(known)
     status = c.call(region, "i32", context)
-    c.branch(status.eq(CHAIN), head, done)
+    behind = c.label()
+    c.branch(status.eq(CHAIN), head, behind)
+    c.begin(behind)
+    c.branch(c.call("switchlanes", "i1", context, status), head, done)
     c.begin(missing)
     c.ret(COMPILE)
     c.begin(done)

@@ -23,6 +23,7 @@ __all__ = [
     "BARRIERS",
     "CLUSTER_ARRIVES",
     "CLUSTER_WAITS",
+    "GROUP_SLICE",
     "MACHINE_ONLY",
     "MOST_WARPS",
     "NO_LIMIT",
@@ -45,6 +46,8 @@ MOST_WARPS = 32
 """The warps of a CTA."""
 SLICE = 100_000
 """Warp-instructions before another warp gets its turn."""
+GROUP_SLICE = 2_000
+"""Warp-instructions before other lanes of a diverged warp get their turn."""
 POLL_TURNS = 32
 """The scheduler tests the waits of a cluster that have no list of waiters each time that so many turns of its warps have ended."""
 NO_LIMIT = (1 << 62) - 1

@@ -245,6 +245,32 @@ class _Service:
                         row.store(left.get(), lane)
                         left.set(left.get() - count)
                 self.complete(caller.context.word(Word.ARRIVED))
+        if op.q.space == "shared::cluster" and isinstance(result, Unused) and not expects:
+            self.arrive_apart(place, amount, number)
+
+    def arrive_apart(self, place: Resolved, amount: Resolved, count: Value) -> None:
+        """Arrivals of lanes on an mbarrier of another CTA each."""
+        caller, code = self.caller, self.caller.code
+        source, row, added = caller.address(self.frame, place)
+        if source == "u":
+            return
+        seen, apart = code.variable("i64", 0), code.variable("i1", 1)
+        if (same := self._is_one_number(amount, 32)) is not None:
+            apart.set(same)
+
+        def address(lane: Value) -> Value:
+            return row.load(f"i{source}", lane).to("i64") + added
+
+        with code.each_bit(self.mask) as lane:
+            cta = caller.helper("mayarrive", "i64", caller.context, address(lane), count)
+            apart.set(apart.get() & cta.gt(0) & (seen.get() & cta).eq(0))
+            seen.set(seen.get() | cta)
+        with code.when(apart.get()):
+            one, nothing = code.const("i64", 1), code.const("i64", 0)
+            with code.each_bit(self.mask) as lane:
+                caller.helper("arrive_cluster", "i64", caller.context, address(lane), one, count, nothing, one)
+                caller.record(self.op, code.const("i32", 1) << lane.to("i32"), caller.context.word(Word.ARRIVED))
+            self.count()
 
     def commit(self) -> None:
         """A commit of one lane."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
-from ptxlab.engine.arrivals import emit_arrive, emit_commit
+from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
 from ptxlab.engine.box_copies import STORE, emit_box_load, emit_box_store
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
@@ -117,6 +117,7 @@ _EMIT: dict[str, Emit] = {
     "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
     "arrive": lambda module, name, rest: emit_arrive(module, rest[0] == "cluster"),
+    "mayarrive": lambda module, name, rest: emit_may_arrive(module),
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),

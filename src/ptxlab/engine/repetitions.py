@@ -49,6 +49,7 @@ __all__ = [
     "Repetitions",
     "each_receiver",
     "emit_calls",
+    "operands_used",
     "repeatable",
     "repeated_registers",
 ]
@@ -125,8 +126,10 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
         return None
     if effects.unit is Unit.WARPGROUP:
-        # D and A in registers are for the functions of the execution.
-        if any(program.registers[index].shadow >= 0 for index in program.reads[op.index]):
+        # D and A in registers are for the functions of the execution. They are looked at for undefined bits, but those of mirrored programs
+        # move as the data does.
+        shadowed = [index for index in operands_used(program, op) if program.registers[index].shadow >= 0]
+        if shadowed and (program.mirrored or any(program.registers[index].bits != 32 for index in shadowed)):
             return None
         operands, most = tuple(operand for operand in operands if not isinstance(operand, Group)), _MOST_OF_WARPGROUP
     elif op.aligned or op.row.flow is not None or program.writes[op.index]:
@@ -143,6 +146,11 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     known = all(program.registers[index].bits in _WIDTHS and program.registers[index].offset >= 0 for index in found)
     fixed = not any(isinstance(base, SymbolAddress) and base.space != "param" for base in bases)
     return found if known and fixed and len(found) <= most else None
+
+
+def operands_used(program: Program, op: Op) -> tuple[int, ...]:
+    """The registers that an instruction reads or writes."""
+    return tuple(dict.fromkeys((*program.reads[op.index], *program.writes[op.index])))
 
 
 def repeatable(program: Program) -> dict[int, tuple[int, ...]]:

@@ -27,6 +27,7 @@ from ptxlab.engine.repetitions import (
     WORDS_GIVEN,
     CopyWord,
     emit_calls,
+    operands_used,
 )
 from ptxlab.isa.effects import (
     Asynchronous,
@@ -308,6 +309,9 @@ class _Service:
                     same = same & (bits + 1).ule(1)
                 else:
                     same = same & self._is_same(row, f"i{register.bits}")
+            shadows = [caller.program.registers[index].shadow for index in operands_used(caller.program, self.op)]
+            if max(shadows) >= 0:
+                same = same & self._are_zeros([offset for offset in shadows if offset >= 0])
             state = group.word(GroupWord.STATE)
             with code.when(same & state.ne(0)):
                 values = self.values(registers)
@@ -349,6 +353,14 @@ class _Service:
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()
+
+    def _are_zeros(self, offsets: list[int]) -> Value:
+        """Whether these rows of 32 bits for each lane are zeros."""
+        code = self.caller.code
+        table, found = code.constants("i64", offsets), code.variable("<32 x i32>", 0)
+        with code.loop(len(offsets)) as index:
+            found.set(found.get() | self.frame.at(table.load("i64", index)).load("<32 x i32>", align=64))
+        return found.get().reduce("or").eq(0)
 
     def _address(self, operand: Resolved) -> Value:
         """An address in the lowest lane."""

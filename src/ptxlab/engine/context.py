@@ -26,8 +26,8 @@ class Word(IntEnum):
     PC = 2
     """in/out: index of the next op"""
     LIMIT = 3
-    """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes), and behind a service
-    there"""
+    """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes), and behind a
+    service there"""
     FUEL = 4
     """in/out: warp-instructions left in this slice (signed)"""
     STATUS = 5
@@ -228,8 +228,8 @@ class Word(IntEnum):
     """in/out: the lanes that have arrived at the barrier of the cluster in an even phase and not waited; the next word: in an odd one"""
 
     ASIDE = 90
-    """out: where the lanes go two ways, and compiled code lets them take turns (`ptxlab.engine.turns.lanes`): those that do not run now, and
-    `ASIDE_FIRST`; else 0"""
+    """out: where the lanes go two ways, and compiled code lets them take turns (`ptxlab.engine.turns.lanes`): those that do not run now,
+    and `ASIDE_FIRST`; else 0"""
     ASIDE_PC = 91
     """out: index of their next op"""
     ASIDE_OP = 92

@@ -159,9 +159,9 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
 
 
 def emit_may_arrive(module: Module) -> None:
-    """``i64 mayarrive(context, address, count)``: the bit of the CTA with this object, if ``count`` arrivals are certain to be legal; else -1.
+    """``i64 mayarrive(context, address, count)``: the bit of the CTA with this object if so many arrivals are certain to be legal.
 
-    In the latter case the handler must be called.
+    -1 where the handler must be called.
     """
     c, (context, address, count) = module.define("i64 mayarrive(ptr context, i64 address, i64 count)")
     rank, offset = window_place(address)

@@ -19,7 +19,8 @@ def emit_switch_lanes(module: Module) -> None:
     c, (context, status) = module.define("i1 switchlanes(ptr context, i32 status)", internal=True)
     aside, mask, pc = context.word(Word.ASIDE), context.word(Word.MASK), context.word(Word.PC)
     left = context.word(Word.FUEL) + context.word(Word.SLICE_REST)
-    with c.when(context.word(Word.MAY_PART).eq(0) | context.word(Word.EXITED).ne(0) | left.le(0)):
+    for_scheduler = (context.word(Word.EXITED) | context.word(Word.EVENT_COUNT)).ne(0)
+    with c.when(context.word(Word.MAY_PART).eq(0) | for_scheduler | left.le(0)):
         c.ret(0)
     with c.when(status.eq(Status.DIVERGE)):
         taken, other = context.word(Word.TAKEN), context.word(Word.NEXT)

@@ -97,16 +97,14 @@ def drawn(random: Random, names: count[int], depth: int, together: bool) -> str:
                 text.append(f"{{ .reg .pred b{number}; {choose}\n@!b{number} bra E{number};\n{inside}\nE{number}: }}")
             elif kind == 3:
                 other = drawn(random, names, depth - 1, False)
-                text.append(
-                    f"{{ .reg .pred b{number}; {choose}\n@b{number} bra T{number};\n{inside}\nbra E{number};\nT{number}:\n{other}\nE{number}: }}"
-                )
+                ways = f"@b{number} bra T{number};\n{inside}\nbra E{number};\nT{number}:\n{other}\nE{number}:"
+                text.append(f"{{ .reg .pred b{number}; {choose}\n{ways} }}")
             else:
                 body = drawn(random, names, depth - 1, together)
                 limit = "3" if together else "r12"
-                text.append(
-                    f"{{ .reg .pred b{number}; .reg .b32 i{number}; mov.u32 i{number}, 0; and.b32 r12, lane, 3;\nL{number}:\n{body}\n"
-                    f"add.u32 i{number}, i{number}, 1; and.b32 r12, lane, 3; setp.lt.u32 b{number}, i{number}, {limit};\n@b{number} bra L{number}; }}"
-                )
+                begin = f".reg .pred b{number}; .reg .b32 i{number}; mov.u32 i{number}, 0;"
+                step = f"add.u32 i{number}, i{number}, 1; and.b32 r12, lane, 3; setp.lt.u32 b{number}, i{number}, {limit};"
+                text.append(f"{{ {begin}\nL{number}:\n{body}\n{step}\n@b{number} bra L{number}; }}")
     return "\n".join(text)
 
 

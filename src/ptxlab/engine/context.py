@@ -27,7 +27,7 @@ class Word(IntEnum):
     """in/out: index of the next op"""
     LIMIT = 3
     """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes), and behind a
-    service there"""
+    service there (`JOINS`)"""
     FUEL = 4
     """in/out: warp-instructions left in this slice (signed)"""
     STATUS = 5
@@ -238,6 +238,8 @@ class Word(IntEnum):
     """in/out: warp-instructions that have been executed in this turn before those of GRANTED, where lanes have taken turns"""
     MAY_PART = 94
     """in: non-zero where compiled code may let lanes take turns"""
+    JOINS = 95
+    """in: non-zero where lanes stop behind a service at LIMIT, to join others there; by the letter nothing joins them (model ``spec``)"""
 
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""

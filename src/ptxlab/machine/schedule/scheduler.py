@@ -33,7 +33,8 @@ EXPIRY_COST = 1_000
 _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
-_QUEUED, _AHEAD, _SLICE_REST, _EARLIER = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST), int(Word.EARLIER)
+_QUEUED, _AHEAD, _SLICE_REST = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST)
+_EARLIER, _JOINS = int(Word.EARLIER), int(Word.JOINS)
 _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
 )
@@ -328,7 +329,7 @@ class Scheduler(SharedTurns):
                     if words[_FUEL] <= 0:
                         status = _SPENT
                         break
-                if words[_PC] >= words[_LIMIT]:
+                if words[_PC] >= words[_LIMIT] and words[_JOINS]:
                     status = _YIELD
                     break
             used = granted - words[_FUEL]

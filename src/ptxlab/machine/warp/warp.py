@@ -78,6 +78,7 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.REPETITIONS] = _table_of_repetitions(launch)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
+    words[_AT.JOINS] = launch.model != "spec"
     words[_AT.OBSERVE] = launch.observations.address
 
 

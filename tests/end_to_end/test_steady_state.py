@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,19 @@ def optimise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MmaProgram, "optimised", True)
 
 
-def calls(name: str, check: str, size: dict[str, int]) -> tuple[Counter[str], Counter[str], int]:
+def launch_of(name: str, check: str, size: dict[str, int]) -> Callable[[], Any]:
+    """A launch of a kernel of Triton or Gluon."""
+    family = CASES[name]
+    case = family.make(**next(iter(family.sizes.values())) | size)
+    only = [(size["s"] // 128 - n, 0, 0) for n in (1, 2)] if "s" in size else None  # as many CTAs for each length
+    return lambda: case.launch(check=check, only=only)[0]
+
+
+def calls(launch: Callable[[], Any]) -> tuple[Counter[str], Counter[str], int]:
     """The calls of Python functions in a launch like the one before, in the scheduler and others; and the executed instructions.
 
     Earlier launches may compile functions again, optimised.
     """
-    family = CASES[name]
-    case = family.make(**next(iter(family.sizes.values())) | size)
-    only = [(size["s"] // 128 - n, 0, 0) for n in (1, 2)] if "s" in size else None  # as many CTAs for each length
     made: tuple[Counter[str], Counter[str]] = Counter(), Counter()
 
     def count(frame: Any, event: str, _: Any) -> None:
@@ -79,7 +85,7 @@ def calls(name: str, check: str, size: dict[str, int]) -> tuple[Counter[str], Co
         before, made = made, (Counter(), Counter())
         sys.setprofile(count)
         try:
-            result, _ = case.launch(check=check, only=only)
+            result = launch()
         finally:
             sys.setprofile(None)
         if made == before:
@@ -87,13 +93,17 @@ def calls(name: str, check: str, size: dict[str, int]) -> tuple[Counter[str], Co
     return *made, result.stats.instructions
 
 
-def grown(name: str, check: str) -> tuple[dict[str, int], int, int]:
-    """What twice as many iterations cost: further calls of functions outside of the scheduler, further calls of its own, instructions."""
-    optimise(pytest.MonkeyPatch())
-    size = LENGTHS[name]
-    (turns, few, before), (more_turns, many, after) = (calls(name, check, {key: n * f for key, n in size.items()}) for f in (1, 2))
+def further_calls(short: Callable[[], Any], long: Callable[[], Any]) -> tuple[dict[str, int], int, int]:
+    """What more iterations cost: further calls of functions outside of the scheduler, further calls of its own, instructions."""
+    (turns, few, before), (more_turns, many, after) = map(calls, (short, long))
     further = {what: number - few[what] for what, number in many.items() if number > few[what]}
     return further, more_turns.total() - turns.total(), after - before
+
+
+def grown(name: str, check: str) -> tuple[dict[str, int], int, int]:
+    """What twice as many iterations of a kernel of Triton or Gluon cost."""
+    optimise(pytest.MonkeyPatch())
+    return further_calls(*(launch_of(name, check, {key: n * f for key, n in LENGTHS[name].items()}) for f in (1, 2)))
 
 
 @pytest.mark.parametrize(("name", "check"), [(name, check) for name in LENGTHS for check in ("none", "all")])

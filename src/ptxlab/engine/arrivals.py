@@ -22,6 +22,7 @@ __all__ = [
     "ObjectRow",
     "emit_arrive",
     "emit_commit",
+    "emit_may_arrive",
     "emit_progress",
     "emit_wake",
     "find_object",
@@ -155,6 +156,18 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     context.set_word(Word.ARRIVED, offset | row.perform(context, count))
     emit_progress(context, steps)
     c.ret(state)
+
+
+def emit_may_arrive(module: Module) -> None:
+    """``i64 mayarrive(context, address, count)``: the bit of the CTA with this object if so many arrivals are certain to be legal.
+
+    -1 where the handler must be called.
+    """
+    c, (context, address, count) = module.define("i64 mayarrive(ptr context, i64 address, i64 count)")
+    rank, offset = window_place(address)
+    unless(c, (count - 1).ult(MOST_BYTES))
+    _find(c, context, rank, offset, count, c.const("i64", 0))
+    c.ret(c.const("i64", 1) << rank)
 
 
 def emit_commit(module: Module, pair: bool, multicast: bool) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
+__all__ = ["ASIDE_FIRST", "BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -26,7 +26,8 @@ class Word(IntEnum):
     PC = 2
     """in/out: index of the next op"""
     LIMIT = 3
-    """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes)"""
+    """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes), and behind a
+    service there (`JOINS`)"""
     FUEL = 4
     """in/out: warp-instructions left in this slice (signed)"""
     STATUS = 5
@@ -226,6 +227,20 @@ class Word(IntEnum):
     CLUSTER_LANES = 88
     """in/out: the lanes that have arrived at the barrier of the cluster in an even phase and not waited; the next word: in an odd one"""
 
+    ASIDE = 90
+    """out: where the lanes go two ways, and compiled code lets them take turns (`ptxlab.engine.turns.lanes`): those that do not run now,
+    and `ASIDE_FIRST`; else 0"""
+    ASIDE_PC = 91
+    """out: index of their next op"""
+    ASIDE_OP = 92
+    """out: index plus one of the op at which they wait for the others; 0 if they wait at none"""
+    EARLIER = 93
+    """in/out: warp-instructions that have been executed in this turn before those of GRANTED, where lanes have taken turns"""
+    MAY_PART = 94
+    """in: non-zero where compiled code may let lanes take turns"""
+    JOINS = 95
+    """in: non-zero where lanes stop behind a service at LIMIT, to join others there; by the letter nothing joins them (model ``spec``)"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 
@@ -235,6 +250,8 @@ BY_PARITY = 1 << 32
 """In `Word.AWAITS`: the phase is named by its parity, not by the opaque state of an arrival."""
 OF_GROUPS = 1 << 33
 """In `Word.AWAITS`: the lanes wait for groups of wgmma."""
+ASIDE_FIRST = 1 << 32
+"""In `Word.ASIDE`: these lanes come first in the order of the warp's converged lanes."""
 BY_CLUSTER = 1 << 34
 """The whole of `Word.AWAITS`: the lanes wait at the barrier of their cluster."""
 MAP_ADDRESS = -64

@@ -27,6 +27,7 @@ from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Pipe, Unit
 from ptxlab.isa.operands import Addr, Group, Op, SymbolAddress
+from ptxlab.isa.warpgroup_words import NAME_WORDS
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -48,14 +49,15 @@ __all__ = [
     "Repetitions",
     "each_receiver",
     "emit_calls",
+    "operands_used",
     "repeatable",
     "repeated_registers",
 ]
 
 SLOTS = 4096
 """Places for executions in a table; an execution is at the first free one after that which its hash names."""
-ENTRY_WORDS = 16
-FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS = 0, 1, 2, 10, 15
+ENTRY_WORDS = 22
+FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS = 0, 1, 2, 16, 21
 """Words of an execution: the function, 0 if the place is free; the instruction and the state; the values of registers; what it is given.
 
 Of a copy of a box the first one is the address of its `BoxWord`, and the address of its tensor map is what it is given.
@@ -113,6 +115,7 @@ class CopyWord(IntEnum):
 _MOST = SLOTS // 2
 _WORD = (1 << 64) - 1
 _WIDTHS = (1, 16, 32, 64)
+_MOST_REGISTERS, _MOST_OF_WARPGROUP = WORDS_GIVEN - REGISTERS, NAME_WORDS - 1
 
 
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
@@ -121,14 +124,16 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     They decide what it does, but for a copy of a box, of which they are the address of the tensor map. Recorded programs are for observers,
     who know how to follow the copies to shared memory. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
     """
-    effects, operands = op.effects, op.operands
+    effects, operands, most = op.effects, op.operands, _MOST_REGISTERS
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
         return None
     if effects.unit is Unit.WARPGROUP:
-        # D and A in registers are for the functions of the execution.
-        if any(program.registers[index].shadow >= 0 for index in program.reads[op.index]):
+        # D and A in registers are for the functions of the execution. They are looked at for undefined bits, but those of mirrored programs
+        # move as the data does.
+        shadowed = [index for index in operands_used(program, op) if program.registers[index].shadow >= 0]
+        if shadowed and (program.mirrored or any(program.registers[index].bits != 32 for index in shadowed)):
             return None
-        operands = tuple(operand for operand in operands if not isinstance(operand, Group))
+        operands, most = tuple(operand for operand in operands if not isinstance(operand, Group)), _MOST_OF_WARPGROUP
     elif op.aligned or op.row.flow is not None or program.writes[op.index]:
         return None
     elif effects.box is not None:
@@ -142,7 +147,12 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     found = tuple(dict.fromkeys(register for operand in operands for register in operand_registers(operand)))
     known = all(program.registers[index].bits in _WIDTHS and program.registers[index].offset >= 0 for index in found)
     fixed = not any(isinstance(base, SymbolAddress) and base.space != "param" for base in bases)
-    return found if known and fixed and len(found) <= WORDS_GIVEN - REGISTERS else None
+    return found if known and fixed and len(found) <= most else None
+
+
+def operands_used(program: Program, op: Op) -> tuple[int, ...]:
+    """The registers that an instruction reads or writes."""
+    return tuple(dict.fromkeys((*program.reads[op.index], *program.writes[op.index])))
 
 
 def repeatable(program: Program) -> dict[int, tuple[int, ...]]:

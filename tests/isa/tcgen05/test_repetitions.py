@@ -133,6 +133,17 @@ def test_the_handler_is_called_once(group: int, issuer: int, a: str) -> None:
     assert not np.array_equal(after, before)
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_mask_that_disables_no_lanes(group: int) -> None:
+    """An instruction with the mask of a CTA pair has 13 registers."""
+    mask = ", ".join(f"m{i}" for i in range(4 * group))
+    text, given = mma(group, rest=f"{{{mask}}}, "), {**WIDE, "idesc": idesc(m=128 * group), "mask": (0,) * 8}
+    image, before = state(group)
+    _, result, handled = both(loop(f"@p {text}", 9), image, before, group=group, **given)
+    assert result.ok
+    assert len(handled) == 1
+
+
 @pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random"}, {"model": "spec", "check": "race"}])
 def test_the_handler_is_always_called(options: dict[str, Any]) -> None:
     """Where operations perform later, or where observers must see them."""

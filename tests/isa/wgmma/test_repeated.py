@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,16 @@ def test_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = FENCE + product("s32.s8.u8", 64, 32) + product("s32.s8.u8", 64, 32, p="1") + COMMIT + f"{WAIT} 0;"
     known, _ = launched(module(loop, float_values=False), monkeypatch)
     assert known
+
+
+@pytest.mark.parametrize("name", ["f16", "f16 D", "A in registers"])
+@pytest.mark.parametrize("adds", [False, True])
+def test_registers_that_nothing_has_written(name: str, adds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first product defines D, or adds to its undefined bits, which then stay until a product that does not add."""
+    text = re.sub(r"mov\.b32 %d\d+, %t;", "", module(LOOPS[name], before="setp.eq.u32 %p, %i, 0;" if adds else ""))
+    known, found = launched(text, monkeypatch, check=("register",))
+    assert known
+    assert found[0][3]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from ptxlab.engine.repetitions import (
     WORDS_GIVEN,
     CopyWord,
     emit_calls,
+    operands_used,
 )
 from ptxlab.isa.effects import (
     Asynchronous,
@@ -245,6 +246,32 @@ class _Service:
                         row.store(left.get(), lane)
                         left.set(left.get() - count)
                 self.complete(caller.context.word(Word.ARRIVED))
+        if op.q.space == "shared::cluster" and isinstance(result, Unused) and not expects:
+            self.arrive_apart(place, amount, number)
+
+    def arrive_apart(self, place: Resolved, amount: Resolved, count: Value) -> None:
+        """Arrivals of lanes on an mbarrier of another CTA each."""
+        caller, code = self.caller, self.caller.code
+        source, row, added = caller.address(self.frame, place)
+        if source == "u":
+            return
+        seen, apart = code.variable("i64", 0), code.variable("i1", 1)
+        if (same := self._is_one_number(amount, 32)) is not None:
+            apart.set(same)
+
+        def address(lane: Value) -> Value:
+            return row.load(f"i{source}", lane).to("i64") + added
+
+        with code.each_bit(self.mask) as lane:
+            cta = caller.helper("mayarrive", "i64", caller.context, address(lane), count)
+            apart.set(apart.get() & cta.gt(0) & (seen.get() & cta).eq(0))
+            seen.set(seen.get() | cta)
+        with code.when(apart.get()):
+            one, nothing = code.const("i64", 1), code.const("i64", 0)
+            with code.each_bit(self.mask) as lane:
+                caller.helper("arrive_cluster", "i64", caller.context, address(lane), one, count, nothing, one)
+                caller.record(self.op, code.const("i32", 1) << lane.to("i32"), caller.context.word(Word.ARRIVED))
+            self.count()
 
     def commit(self) -> None:
         """A commit of one lane."""
@@ -282,6 +309,9 @@ class _Service:
                     same = same & (bits + 1).ule(1)
                 else:
                     same = same & self._is_same(row, f"i{register.bits}")
+            shadows = [caller.program.registers[index].shadow for index in operands_used(caller.program, self.op)]
+            if max(shadows) >= 0:
+                same = same & self._are_zeros([offset for offset in shadows if offset >= 0])
             state = group.word(GroupWord.STATE)
             with code.when(same & state.ne(0)):
                 values = self.values(registers)
@@ -323,6 +353,14 @@ class _Service:
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()
+
+    def _are_zeros(self, offsets: list[int]) -> Value:
+        """Whether these rows of 32 bits for each lane are zeros."""
+        code = self.caller.code
+        table, found = code.constants("i64", offsets), code.variable("<32 x i32>", 0)
+        with code.loop(len(offsets)) as index:
+            found.set(found.get() | self.frame.at(table.load("i64", index)).load("<32 x i32>", align=64))
+        return found.get().reduce("or").eq(0)
 
     def _address(self, operand: Resolved) -> Value:
         """An address in the lowest lane."""

@@ -235,8 +235,11 @@ class Region:
         return True
 
     def continue_after(self, node: Node, op: Op) -> None:
-        """Go on behind a service that is complete, as the machine does: without a look at LIMIT and FUEL."""
+        """Go on behind a service that is complete, or stop at or after LIMIT, as the machine does: without a look at FUEL."""
         start = self.nodes.behind(node, op.index)
+        with self.code.when(self.context.word(Word.LIMIT).ule(start) & self.context.word(Word.JOINS).ne(0)):
+            self.context.set_word(Word.PC, start)
+            self.code.ret(int(Status.YIELD))
         if start in self.inside:
             self.code.jump(f"n{start}")
             return

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
-from ptxlab.engine.arrivals import emit_arrive, emit_commit
+from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
 from ptxlab.engine.box_copies import STORE, emit_box_load, emit_box_store
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
@@ -33,6 +33,7 @@ from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
+from ptxlab.engine.turns.lanes import emit_switch_lanes
 from ptxlab.engine.turns.loop import emit_turns
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
 from ptxlab.native.builder import Module
@@ -116,6 +117,7 @@ _EMIT: dict[str, Emit] = {
     "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
     "arrive": lambda module, name, rest: emit_arrive(module, rest[0] == "cluster"),
+    "mayarrive": lambda module, name, rest: emit_may_arrive(module),
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
@@ -136,24 +138,27 @@ def _emit_turns(module: Module) -> None:
 
 
 def _emit_dispatch(module: Module) -> None:
-    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`, and replay its rows.
+    """``i32 dispatch(context, table)``: run the region that the table names for PC until it stops, and replay its rows.
 
     `COMPILE` means that there is no region, or that quick functions are to be optimised.
     """
+    emit_switch_lanes(module)
     c, (context, table) = module.define("i32 dispatch(ptr context, ptr table)")
     with c.when(emit_is_called_often(c)):
         c.ret(COMPILE)
-    head, known, missing, done = (c.label() for _ in range(4))
+    head, known, missing, stopped, done = (c.label() for _ in range(5))
     c.jump(head)
     c.begin(head)
     region = table.load("ptr", context.word(Word.PC))
     c.branch(region.ne(0), known, missing)
     c.begin(known)
     status = c.call(region, "i32", context)
-    c.branch(status.eq(CHAIN), head, done)
+    c.branch(status.eq(CHAIN), head, stopped)
     c.begin(missing)
     c.ret(COMPILE)
-    c.begin(done)
+    c.begin(stopped)
     with c.when(context.word(Word.EVENT_COUNT).ne(0)):
         emit_replay(c, context)
+    c.branch(c.call("switchlanes", "i1", context, status), head, done)
+    c.begin(done)
     c.ret(status)

@@ -15,14 +15,16 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.engine.lowering.constants import constant_at
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, Completion, CtaBarrier, MbarrierWait, WaitGroup
-from ptxlab.isa.operands import Const, Op, Unused
+from ptxlab.isa.operands import Op, Unused
 
 __all__ = [
     "BARRIERS",
     "CLUSTER_ARRIVES",
     "CLUSTER_WAITS",
+    "GROUP_SLICE",
     "MACHINE_ONLY",
     "MOST_WARPS",
     "NO_LIMIT",
@@ -45,6 +47,8 @@ MOST_WARPS = 32
 """The warps of a CTA."""
 SLICE = 100_000
 """Warp-instructions before another warp gets its turn."""
+GROUP_SLICE = 2_000
+"""Warp-instructions before other lanes of a diverged warp get their turn."""
 POLL_TURNS = 32
 """The scheduler tests the waits of a cluster that have no list of waiters each time that so many turns of its warps have ended."""
 NO_LIMIT = (1 << 62) - 1
@@ -161,11 +165,11 @@ def arrivals(program: Program) -> NDArray[np.int64]:
     """For each op 0, or how its warp waits at a barrier of its CTA, or arrives or waits at that of its cluster, and does nothing else."""
     found = np.zeros(max(len(program.ops), 1), np.int64)
     for op in program.ops:
-        found[op.index] = _arrival(op)
+        found[op.index] = _arrival(program, op)
     return found
 
 
-def _arrival(op: Op) -> int:
+def _arrival(program: Program, op: Op) -> int:
     effects = op.effects
     if isinstance(effects, ClusterArrive):
         return CLUSTER_ARRIVES | RELAXED * effects.order.relaxed
@@ -173,14 +177,14 @@ def _arrival(op: Op) -> int:
         return CLUSTER_WAITS
     if not isinstance(effects, CtaBarrier) or not effects.waits or effects.reduces:
         return 0
-    number, count = op.operands[:2]
-    if not isinstance(number, Const) or not 0 <= number.value < BARRIERS:
+    number, count = (constant_at(program, op, operand) for operand in op.operands[:2])
+    if number is None or not 0 <= number < BARRIERS:
         return 0
-    if isinstance(count, Unused):
-        return _WAITS | number.value
-    if not isinstance(count, Const) or count.value % 32 or not 0 < count.value <= _MOST_THREADS:
+    if isinstance(op.operands[1], Unused):
+        return _WAITS | number
+    if count is None or count % 32 or not 0 < count <= _MOST_THREADS:
         return 0
-    return _WAITS | op.aligned << WHOLE_SHIFT | count.value << STATED_SHIFT | number.value
+    return _WAITS | op.aligned << WHOLE_SHIFT | count << STATED_SHIFT | number
 
 
 def has_waits(program: Program) -> bool:

@@ -84,10 +84,12 @@ def _enabled(warp: context.WarpContext, operand: Resolved, lane: int) -> bool:
 
 
 def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabled | None:
-    """For each CTA the lanes that disable-output-lane excludes; each CTA has four words of the mask."""
+    """For each CTA the lanes that disable-output-lane excludes, None if there are none; each CTA has four words of the mask."""
     if type(operand) is not Group:
         return None
     words = np.array([warp.lane_value(item, 32, lane) for item in operand.items], np.uint32)
+    if not words.any():
+        return None
     bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, 128)
     return tuple(np.flatnonzero(row) for row in bits)
 

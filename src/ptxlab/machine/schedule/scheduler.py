@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.direct_services import direct_services
-from ptxlab.engine.turns.words import NO_LIMIT, POLL_TURNS, SLICE, ClusterCell, TurnWord
+from ptxlab.engine.turns.words import GROUP_SLICE, NO_LIMIT, POLL_TURNS, SLICE, ClusterCell, TurnWord
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.shared_turns import SharedTurns
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler"]
 
 SMALLEST_SLICE = 10_000
-GROUP_SLICE = 2_000
-"""Warp-instructions before other lanes of a diverged warp get their turn."""
 EXPIRY_COST = 1_000
 """The instructions that an expired time limit of a wait counts as, so that loops over such waits end."""
 
@@ -36,6 +34,7 @@ _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
 _QUEUED, _AHEAD, _SLICE_REST = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST)
+_EARLIER, _JOINS = int(Word.EARLIER), int(Word.JOINS)
 _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
 )
@@ -282,6 +281,9 @@ class Scheduler(SharedTurns):
                         words, context, groups = warp.words, warp.context, warp.converged
                         group = groups[0]
                         fuel = granted = words[_GRANTED]
+                    if words[_EARLIER]:
+                        granted, fuel = self._take_over_lanes(warp)
+                        groups = warp.converged
                     drained = False
                     if observer is not None and words[_EVENTS]:
                         observer.drain(warp)
@@ -327,6 +329,9 @@ class Scheduler(SharedTurns):
                     if words[_FUEL] <= 0:
                         status = _SPENT
                         break
+                if words[_PC] >= words[_LIMIT] and words[_JOINS]:
+                    status = _YIELD
+                    break
             used = granted - words[_FUEL]
             fuel -= used
             self.instructions += used

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SharedTurns"]
 
 _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Word.GRANTED, Word.AHEAD))
+_EARLIER, _ASIDE, _SLICE_REST = int(Word.EARLIER), int(Word.ASIDE), int(Word.SLICE_REST)
 _CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
@@ -69,8 +70,23 @@ class SharedTurns(Waits):
         self.current = warp = self.compiled_turns.ready.of(turns[_CURRENT])
         if warp.words[_AHEAD]:
             warp.catch_up()
-        self._until = self.instructions + warp.words[_GRANTED]
+        self._until = self.instructions + warp.words[_EARLIER] + warp.words[_GRANTED]
         return warp
+
+    def _take_over_lanes(self, warp: Warp) -> tuple[int, int]:
+        """Take over lanes that compiled code has let take turns: the slice of those that run now, and that of the warp."""
+        words, turns = warp.words, self.compiled_turns
+        assert turns is not None
+        earlier = words[_EARLIER]
+        self.instructions += earlier
+        turns.words[_CLOCK] += earlier
+        turns.words[_ALLOWED] -= earlier
+        words[_EARLIER] = 0
+        if words[_ASIDE]:
+            warp.part()
+        granted = words[_GRANTED]
+        self._until = self.instructions + granted
+        return granted, granted + words[_SLICE_REST]
 
     def counts_arrival(self, warp: Warp) -> bool:
         """Let compiled code count the arrival that the running warp stands at, when it runs next; False if it counts none there.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import ASIDE_FIRST, Word
 from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.repetitions import NO_STATE, repeatable
@@ -74,9 +74,11 @@ def fill_launch_words(launch: Launch) -> None:
     words[_AT.PROGRESS] = memory.progress_address
     turns = launch.scheduler.compiled_turns
     words[_AT.TURNS] = 0 if turns is None else turns.address
+    words[_AT.MAY_PART] = turns is not None and turns.waits
     words[_AT.REPETITIONS] = _table_of_repetitions(launch)
     words[_AT.SYMBOLS] = address_of(launch.symbol_table)
     words[_AT.OWN_LANES] = launch.model == "spec"
+    words[_AT.JOINS] = launch.model != "spec"
     words[_AT.OBSERVE] = launch.observations.address
 
 
@@ -223,6 +225,16 @@ class Warp(Registers):
         """Take over where the warp stands, whose last turn compiled code has ended."""
         words, (lanes,) = self.words, self.converged
         lanes.pc, lanes.mask, words[_AT.AHEAD] = words[_AT.PC], words[_AT.MASK], 0
+
+    def part(self) -> None:
+        """Take over the lanes that do not run, where compiled code lets lanes take turns."""
+        words, (lanes,) = self.words, self.converged
+        aside, words[_AT.ASIDE] = words[_AT.ASIDE], 0
+        others = ConvergedLanes(self, words[_AT.ASIDE_PC], aside & ALL_LANES, lanes.turn)
+        op = words[_AT.ASIDE_OP]
+        if op:
+            others.state, others.op, others.active = CONVERGE, op - 1, others.mask
+        self.converged = [others, lanes] if aside & ASIDE_FIRST else [lanes, others]
 
     @property
     def known(self) -> dict[Any, Any]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 
-from ptxlab.engine.lowering.matching import operand_specs
+from ptxlab.engine.lowering.constants import moves
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import LoadedWord, Program
 from ptxlab.isa.effects import Asynchronous
@@ -77,7 +77,7 @@ class LoadedRegisters:
             for register in registers:
                 writers[register] += 1
         for op in program.ops:
-            if op.guard is None and _moves(op):
+            if op.guard is None and moves(op):
                 self._moves.update((register, op) for register in program.writes[op.index] if writers[register] == 1)
         self._block = {index: number for number, block in enumerate(program.blocks) for index in range(block.start, block.stop)}
 
@@ -135,11 +135,6 @@ class LoadedRegisters:
         group = self._groups[load]
         after = bisect_right(group, start)
         return after < len(group) and group[after] < stop
-
-
-def _moves(op: Op) -> bool:
-    """Whether an instruction copies its operand, which may be packed or unpacked."""
-    return op.row.kind == "pure" and len(op.operands) == 1 + op.row.outputs and all(spec.parts for spec in operand_specs(op))
 
 
 def writes_zero(op: Op) -> bool:

@@ -1,0 +1,94 @@
+"""Once a loop of a CuTe DSL kernel has executed a few times, Python executes none of its instructions.
+
+As in `tests.end_to_end.test_steady_state`.
+
+The check of operands is left out: it has some copies of these kernels handled in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ptxlab
+from tests.end_to_end.test_steady_state import further_calls, optimise
+
+from .cute_helpers import example, integers
+
+ROOT = Path(__file__).resolve().parents[3]
+CHECKS = ("none", "memory,race,barrier,tmem,descriptor,register")
+KEYS = "<string> __eq__"
+"""Comparisons of keys of dictionaries, which depend on the addresses of objects."""
+
+
+def gemm(name: str, k: int, dtype: Any, m: int = 128, n: int = 128, target: str = "sm_100a", mn: bool = False, **options: Any) -> Any:
+    a, b, c = integers(1, (m, k), dtype), integers(2, (n, k), dtype), np.zeros((m, n), np.float32)
+    if mn:
+        a, b = np.ascontiguousarray(a.T).T, np.ascontiguousarray(b.T).T
+    module = example(f"{name}_gemm")
+    return getattr(module, f"{name.capitalize()}Gemm")(**options), (a, b, c), target, {}
+
+
+def attention(length: int) -> Any:
+    q, k, v = (integers(seed, (1, length, 64), np.float16) for seed in (1, 2, 3))
+    made = example("fused_attention").FusedAttention()
+    return made, (q, k, v, np.zeros_like(q)), "sm_100a", {"only": [(0, 0, 0)]}
+
+
+KERNELS: dict[str, Callable[[int], Any]] = {
+    "dense": lambda f: gemm("dense", 1024 * f, np.float16),
+    "dense by pairs": lambda f: gemm("dense", 1024 * f, ml_dtypes.bfloat16, 256, mn=True, tile=(256, 128, 64), ctas=2),
+    "hopper": lambda f: gemm("hopper", 1024 * f, np.float16, 256, target="sm_90a"),
+    "attention": lambda f: attention(1024 * f),
+}
+
+
+def launch_again(replay: Any, check: str) -> Any:
+    return replay.run(check=check)[0]
+
+
+def every(folder: Path) -> dict[str, tuple[dict[str, int], int, int]]:
+    """What twice as many iterations of each kernel cost under each check."""
+    from ptxlab.interop import cute
+
+    optimise(pytest.MonkeyPatch())
+    found = {}
+    for name, make in KERNELS.items():
+        replays = []
+        for f in (1, 2):
+            function, given, target, options = make(f)
+            kernel = cute.compile(function, *given, target=target)
+            path = folder / f"{name} {f}"
+            kernel.launch(*given, check="none", keep_inputs=True, **options).save_bundle(path)
+            replays.append(ptxlab.read_bundle(path))
+        for check in CHECKS:
+            found[f"{name}, {check}"] = further_calls(*(partial(launch_again, replay, check) for replay in replays))
+    return found
+
+
+@cache
+def measured(folder: Path) -> dict[str, tuple[dict[str, int], int, int]]:
+    """All kernels in one process of their own, which imports CuTe DSL once."""
+    code = f"import json; from pathlib import Path; from {__name__} import every; print(json.dumps(every(Path({str(folder)!r}))))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    found: dict[str, tuple[dict[str, int], int, int]] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    further, turns, instructions = measured(tmp_path_factory.getbasetemp())[f"{name}, {check}"]
+    assert instructions > 0
+    assert {what: number for what, number in further.items() if what != KEYS} == {}
+    assert turns < instructions

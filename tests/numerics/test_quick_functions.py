@@ -11,7 +11,7 @@ import pytest
 from ptxlab import native
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
-from ptxlab.numerics import AccumulatorRef, MmaKernel, OperandGather, _mma_program
+from ptxlab.numerics import AccumulatorRef, MmaKernel, OperandGather, _mma_kernel
 from ptxlab.numerics.ir import kernels
 from ptxlab.numerics.ir.prepare import prepare_ir
 
@@ -49,7 +49,7 @@ def loaded(kernel: MmaKernel) -> list[int]:
 def test_functions_are_optimised_after_many_runs_and_give_the_same_bits(
     kind: str, types: tuple[str, str, str], k: int, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_mma_program, "QUICK_RUNS", 3)
+    monkeypatch.setattr(_mma_kernel, "QUICK_RUNS", 3)
     rng = np.random.default_rng(7)
     most = 1 << 8 * np.dtype(dtype).itemsize
     a, b = (rng.integers(0, most, (rows, k), dtype) for rows in (64, 8))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ptxlab.native.builder import Function, Value
 
 __all__ = [
+    "ASK",
     "CALLS",
     "ENTRY_WORDS",
     "FACTOR",
@@ -56,13 +57,16 @@ __all__ = [
 
 SLOTS = 4096
 """Places for executions in a table; an execution is at the first free one after that which its hash names."""
-ENTRY_WORDS = 22
-FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS = 0, 1, 2, 16, 21
+ENTRY_WORDS = 23
+FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS, ASK = 0, 1, 2, 16, 21, 22
 """Words of an execution: the function, 0 if the place is free; the instruction and the state; the values of registers; what it is given.
 
 Of a copy of a box the first one is the address of its `BoxWord`, and the address of its tensor map is what it is given.
 
-The last one is the address of calls for observers, 0 if there are none. A call is two words (`Call`); behind the last one is a 0.
+The word after that is the address of calls for observers, 0 if there are none. A call is two words (`Call`); behind the last one is a 0.
+
+The last one is the address of a function that is called before them with the same arguments as the function of the execution, 0 if there is
+none. If its result is not 0, the handler must be called.
 """
 _CALL_BYTES = 16
 STATE_SHIFT = 32
@@ -141,7 +145,7 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
             return None
         tensor_map = operands[effects.box.tensor_map]
         operands = (replace(tensor_map, extra=()) if isinstance(tensor_map, Addr) else tensor_map,)
-    elif effects.pipe is not Pipe.MMA:
+    elif effects.pipe not in (Pipe.MMA, Pipe.COPY, Pipe.COPY_4X256B):
         return None
     bases = [operand.base if isinstance(operand, Addr) else operand for operand in operands]
     found = tuple(dict.fromkeys(register for operand in operands for register in operand_registers(operand)))
@@ -162,7 +166,7 @@ def repeatable(program: Program) -> dict[int, tuple[int, ...]]:
     """
     effects = {op.index: op.effects for op in program.ops if isinstance(op.effects, Asynchronous)}
     holds = any(each.reuses for each in effects.values())
-    found = {index: repeated_registers(program, program.ops[index]) for index, each in effects.items() if not (holds and each.pipe)}
+    found = {index: repeated_registers(program, program.ops[index]) for index, each in effects.items() if not (holds and each.pipe is Pipe.MMA)}
     return {index: registers for index, registers in found.items() if registers is not None}
 
 
@@ -199,11 +203,19 @@ class Repetitions:
         return self._states.get(state, 0)
 
     def add(
-        self, op: int, state: int, values: Sequence[int], function: int, given: Sequence[int], kept: object, calls: Sequence[Call] = ()
+        self,
+        op: int,
+        state: int,
+        values: Sequence[int],
+        function: int,
+        given: Sequence[int],
+        kept: object,
+        calls: Sequence[Call] = (),
+        ask: int = 0,
     ) -> None:
         """Enter an execution: what compiled code calls with the bases of the CTA and the address of the words that it is given.
 
-        ``calls`` come before that, in order. ``kept`` stays alive as long as the execution is in the table. When the table is full, all
+        ``ask`` comes first, and then ``calls``, in order. ``kept`` stays alive as long as the execution is in the table. When the table is full, all
         others leave it. The execution takes the place of one that has the same name.
         """
         words, same = self._words, [state << STATE_SHIFT | op, *values]
@@ -230,6 +242,7 @@ class Repetitions:
             words[index] = word
         for index, word in enumerate(given, entry + WORDS_GIVEN):
             words[index] = word & _WORD
+        words[entry + ASK] = ask
         if calls:
             self._call(at, calls)
         words[entry + FUNCTION] = function

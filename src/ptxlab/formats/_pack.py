@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.formats._table import Format, FormatError, codes_array, find
 
-__all__ = ["Packing", "pack", "unpack"]
+__all__ = ["CONTAINER_SHIFT", "Packing", "pack", "unpack"]
 
 Packing = Literal["dense", "padded", "bytes"]
 Bytes = NDArray[np.uint8]

@@ -498,15 +498,17 @@ class WarpContext(Protocol):
     def repeats(self) -> bool:
         """Whether compiled code would repeat this execution of the instruction, if it knew how (`repeat`)."""
 
-    def repeat(self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
+    def repeat(
+        self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+    ) -> None:
         """Let compiled code repeat this execution of the instruction, by one lane, instead of calling the handler.
 
         It does so for the same values in all registers that the instruction reads, in CTAs whose state is the same: ``state`` says all
         of it that the execution depends on; each change must be told (`Cta.changed`), the exit of a CTA of the cluster is. The machine
         counts the execution, its progress, and the issue of an operation that a tcgen05.commit tracks. ``function`` is the host address
         of ``void function(bases, words)``, which does the rest: ``bases`` are host addresses that belong to the CTA, ``given`` the int64
-        words, at most five; ``kept`` must stay alive. The handler has issued ``operation``. If the launch is observed, ``state`` says also
-        where in host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
+        words, at most five; ``kept`` must stay alive. ``ask`` is 0 or the host address of ``i64 ask(bases, words)``: compiled code calls
+        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:

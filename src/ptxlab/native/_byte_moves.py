@@ -14,7 +14,7 @@ from ptxlab.native.builder import Function, Module
 
 __all__ = ["address_of", "callback_address", "move_address", "mover"]
 
-_UNITS = {2: "i16", 4: "i32", 8: "i64", 16: "<2 x i64>", 64: "<8 x i64>"}
+_UNITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "<2 x i64>", 64: "<8 x i64>"}
 """Size of a unit in bytes -> the LLVM type that moves it."""
 
 
@@ -42,7 +42,7 @@ def move_address(unit: int) -> int:
 def mover(unit: int) -> Any:
     """``move(from, from_order, to, to_order, count)`` on host addresses: unit ``to_order[i]`` becomes unit ``from_order[i]``.
 
-    Orders are int64, units of 2, 4, 8, 16 or 64 bytes, and neither need be aligned.
+    Orders are int64, units of 1, 2, 4, 8, 16 or 64 bytes, and neither need be aligned.
 
     Examples
     --------

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from ptxlab._exports import deferred
 from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._mma import mma
-from ptxlab.numerics._mma_program import AccumulatorRef, MmaKernel, MmaProgram, OperandGather, mma_kernel, move_program
+from ptxlab.numerics._mma_kernel import AccumulatorRef, MmaKernel, OperandGather, ScaleGather, mma_kernel
+from ptxlab.numerics._mma_program import MmaProgram, expand_program, move_program
 from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
 from ptxlab.numerics._sparse import expand as expand_sparse
 from ptxlab.numerics._sparse import legal_codes
@@ -24,6 +25,8 @@ __all__ = [
     "NumericsError",
     "OperandGather",
     "Prepared",
+    "ScaleGather",
+    "expand_program",
     "expand_sparse",
     "legal_codes",
     "mma",

@@ -35,28 +35,37 @@ def unpacked(slot: bytes, form: str) -> bytes:
     return slot
 
 
-@pytest.mark.parametrize("form", ["", "b4x16_p64", "b6x16_p32"])
-@pytest.mark.parametrize("group", [1, 2])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_rows_go_to_their_lanes(shape, group, form):
-    rng = np.random.default_rng([len(shape), group, len(form)])
-    rows, size, lanes = SHAPES[shape]
+def source_of(rng, shape):
+    """Where the rows that a shape copies are."""
+    rows, size, _ = SHAPES[shape]
     swizzle = str(rng.choice(["none", "32B", "64B", "128B"] if size == 32 else ["none", "128B"]))
-    operand = (
-        Operand("none", False, BASE + 48, rows * 16, 128)
-        if swizzle == "none"
-        else Operand(swizzle, False, BASE + (32 if swizzle != "32B" else 0), 16, {"32B": 256, "64B": 512, "128B": 1024}[swizzle])
-    )
-    image, before = random_state(rng, group)
-    column = 4 * int(rng.integers(0, 126))
-    lane = int(rng.integers(0, 32)) if shape == "4x256b" else 0
+    if swizzle == "none":
+        return Operand("none", False, BASE + 48, rows * 16, 128)
+    return Operand(swizzle, False, BASE + (32 if swizzle != "32B" else 0), 16, {"32B": 256, "64B": 512, "128B": 1024}[swizzle])
+
+
+def copied_rows(operand, shape, form, image, before, column, lane):
+    """Tensor memory after a copy by each CTA."""
+    rows, size, lanes = SHAPES[shape]
     expected = before.copy()
-    for cta in range(group):
+    for cta in range(len(before)):
         for row in range(rows):
             raw = bytes(image[cta, operand.place(row, i, 1, 0) - BASE] for i in range(size))
             words = np.frombuffer(b"".join(unpacked(raw[i : i + 16], form) for i in range(0, size, 16)), np.uint32)
             for at in lanes(row):
                 expected[cta, column : column + size // 4, at + lane] = words
+    return expected
+
+
+@pytest.mark.parametrize("form", ["", "b4x16_p64", "b6x16_p32"])
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_go_to_their_lanes(shape, group, form):
+    rng = np.random.default_rng([len(shape), group, len(form)])
+    operand = source_of(rng, shape)
+    image, before = random_state(rng, group)
+    column = 4 * int(rng.integers(0, 126))
+    lane = int(rng.integers(0, 32)) if shape == "4x256b" else 0
     formats = f".b8x16.{form}" if form else ""
     after = execute(
         f"tcgen05.cp.cta_group::{group}.{shape}{formats} [da], ad",
@@ -66,7 +75,7 @@ def test_rows_go_to_their_lanes(shape, group, form):
         d=(lane << 16) + column,
         group=group,
     )
-    assert np.array_equal(after, expected)
+    assert np.array_equal(after, copied_rows(operand, shape, form, image, before, column, lane))
 
 
 def test_lanes_of_a_shape_are_found_once():

@@ -17,6 +17,7 @@ from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.repetitions import (
+    ASK,
     ENTRY_WORDS,
     FACTOR,
     FUNCTION,
@@ -126,8 +127,11 @@ def _repeat(module: Module, count: int) -> str:
     entry = code.call(_known(module, count), "ptr", context, (state << STATE_SHIFT) | op, *values)
     with code.when(entry.eq(0)):
         code.ret(0)
+    ask, arguments = entry.pointer(ASK), (where.pointer(1), entry.at(8 * WORDS_GIVEN))
+    with code.when(ask.ne(0)), code.when(code.call(ask, "i64", *arguments).ne(0)):
+        code.ret(0)
     emit_calls(code, context, entry, lane, 0)
-    code.call(entry.pointer(FUNCTION), "void", where.pointer(1), entry.at(8 * WORDS_GIVEN))
+    code.call(entry.pointer(FUNCTION), "void", *arguments)
     code.ret(1)
     return name
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.descriptors import SharedMemoryDescriptor
-from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes, masked, thread_of
 from ptxlab.isa.catalogue import Qualifiers, service
@@ -24,13 +23,14 @@ from ptxlab.isa.kinds import LONGS, SHORTS, Address, Register
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
-from ptxlab.isa.tcgen05._accesses import block, common, operand
+from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, common, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
-from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch
+from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, repeated_state, tensor_base
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, TensorCopy
 from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
-from ptxlab.native import BoundedCache
+from ptxlab.native import BoundedCache, address_of
+from ptxlab.numerics import MmaProgram, expand_program, move_program
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
 __all__ = ["destination_of", "shift_down"]
@@ -63,8 +63,9 @@ _COPY = form(
 _FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
 """Source format -> an element type of its size; types of the same size have the same packing."""
 _ANY_LANE = "4x256b"
-_WORD_BITS = 32
 """The only shape that may begin at a lane other than 0."""
+_WORD_BITS = 32
+_WORDS_OF_CHUNK = CHUNK // CELL_BYTES
 
 
 def _effects(q: Qualifiers) -> Asynchronous:
@@ -101,15 +102,18 @@ def copy(warp: context.WarpContext) -> None:
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         made = _copy_of(source, shape, warp.q.multicast or "", packed or "", first, column)
         check_bounds(warp, ctas, source, "the source", made.operand)
-        launch(
+        operation = launch(
             warp,
             lane,
             cta_group,
-            partial(made.perform, ctas),
+            partial(made.perform, cta_group),
             partial(made.accesses, cta_group),
             partial(made.move_undefined, ctas),
             tensor_copy=partial(made.tensor_copy, ctas),
         )
+        if warp.repeats:
+            program = made.program(group)
+            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, *program.repetition(False, 0), program)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +127,7 @@ class _Copy:
     lanes : ``[copy, row]``, the lanes to which a row goes
     column, columns : the columns that are written
     known : the accesses, by the addresses of the memory of the CTAs
+    programs : what copies, by the number of CTAs
     """
 
     source: Gather
@@ -132,6 +137,7 @@ class _Copy:
     column: int
     columns: int
     known: BoundedCache[tuple[int, ...], tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
+    programs: dict[int, MmaProgram] = field(default_factory=dict)
 
     def accesses(self, cta_group: CtaGroup) -> tuple[context.MemoryAccess, ...]:
         """The bytes that each CTA reads and writes."""
@@ -149,23 +155,34 @@ class _Copy:
         """What is copied, for observers."""
         return TensorCopy(ctas, self.operand, self.lanes.T, self.column, self.packed)
 
-    def perform(self, ctas: tuple[context.Cta, ...]) -> None:
+    def perform(self, cta_group: CtaGroup) -> None:
         """Each CTA copies from its own shared memory to its own tensor memory."""
-        for cta in ctas:
-            self._move(cta.shared, cta.tensor.words)
+        self.program(len(cta_group.ctas)).run(cta_group.bases, False, 0)
 
     def move_undefined(self, ctas: tuple[context.Cta, ...], undefined: context.UndefinedBits) -> None:
         """The same for the undefined bits."""
-        for cta in ctas:
-            self._move(undefined.of(cta.shared), undefined.of(cta.tensor.words))
+        memory = [undefined.of(part) for cta in ctas for part in (cta.shared, cta.tensor.words)]
+        bases = np.array([0, *map(address_of, memory)], np.int64)
+        self.program(len(ctas)).run(address_of(bases), False, 0)
 
-    def _move(self, shared: context.U8, tensor: context.U32) -> None:
-        words = self.source.read(shared)
-        if self.packed:
-            fmt = _FORMAT[self.packed]
-            slots = np.ascontiguousarray(words).view(np.uint8)
-            words = pack(unpack(slots, fmt, "padded"), fmt, "bytes").view(np.uint32)
-        tensor[self.column : self.column + self.columns, self.lanes] = words.T[:, None, :]
+    def program(self, group: int) -> MmaProgram:
+        """Compiled code for so many CTAs."""
+        found = self.programs.get(group)
+        if found is None:
+            first, slots, _, _ = self.source.slots
+            slots = slots + first // CHUNK
+            words = (slots[:, None] * _WORDS_OF_CHUNK + np.arange(_WORDS_OF_CHUNK)).reshape(-1)
+            columns = np.arange(self.column, self.column + self.columns) * (COLUMN_BYTES // CELL_BYTES)
+            cells = (self.lanes[:, :, None] + columns).reshape(-1)
+            sides = [(tensor_base(cta) - 1, tensor_base(cta)) for cta in range(group)]
+            if self.packed:
+                moves = [((shared, slots), (tensor, cells)) for shared, tensor in sides]
+                found = expand_program(TYPE_BITS[_FORMAT[self.packed]], moves)
+            else:
+                copies = np.tile(words, len(self.lanes))
+                found = move_program(CELL_BYTES, [((shared, copies), (tensor, cells)) for shared, tensor in sides])
+            self.programs[group] = found
+        return found
 
 
 @lru_cache(maxsize=4096)

@@ -155,10 +155,9 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
-        program = ready.plan.program
-        if program is not None and program.optimised and disabled is None and not shift_a and warp.repeats:
-            repetition = program.repetition(accumulate, form.bits_to_shift)
-            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, *repetition, program)
+        if disabled is None and warp.repeats and (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
+            function, given, ask = found
+            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, function, given, ready.plan, ask)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

@@ -18,13 +18,14 @@ from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.formats import decode
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
+from ptxlab.isa.tcgen05._agreement import differ_address, words_of_copies
 from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._descriptors import Gather
-from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
+from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, scales, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
-from ptxlab.native import BoundedCache
+from ptxlab.native import BoundedCache, address_of
 
 __all__ = ["A_COLUMNS", "Disabled", "Plan"]
 
@@ -53,7 +54,7 @@ class Plan:
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
     kernel : the compiled multiplication that each unit performs
-    program : compiled code for the whole operation; None if operands must first be unpacked, expanded or scaled at each execution
+    program : compiled code for the whole operation; None if operands must first be expanded at each execution, or columns of B be zeroed
     held : identifies the matrix that a collector buffer can hold: A, or B of .ws
     d_bits : bits of an element of D, the lowest of its cell; the others are 0
     """
@@ -80,6 +81,7 @@ class Plan:
     operands: tuple[MatrixOperand, ...] = ()
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
+    _copies: NDArray[np.int64] | None = field(init=False, default=None)
     columns: int = field(init=False, default=0)
     """Columns of D."""
     lanes: int = field(init=False, default=0)
@@ -102,18 +104,32 @@ class Plan:
         self._tensor_a = self._matrix_in_tensor_memory()
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
+            if self.scaling is not None:
+                self._copies = words_of_copies(self.scaling, self.units[-1].cta + 1)
 
     @property
     def _gathers_a(self) -> bool:
-        """Whether compiled code can read A directly: its codes need not be unpacked, expanded or scaled."""
-        return self.scaling is None and not self.metadata and not self.a_format.packed
+        """Whether compiled code can read A directly: its codes need not be expanded."""
+        return not self.metadata
 
     @property
     def _gathers_b(self) -> bool:
-        return self.scaling is None and self.zeroed is None and not self.b_format.packed
+        return self.zeroed is None and not (self.scaling is not None and self.metadata)
+
+    def repetition(self, accumulate: bool, scale: int) -> tuple[int, tuple[int, ...], int] | None:
+        """How compiled code does what `perform` does if it disables no lanes, for `WarpContext.repeat`; None if it cannot (yet)."""
+        program = self.program
+        if program is None or not program.optimised or self.shift_a:
+            return None
+        function, given = program.repetition(accumulate, scale)
+        return (function, given, 0) if self._copies is None else (function, (*given, address_of(self._copies)), differ_address())
 
     def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply; disabled lanes keep their values."""
+        if self.scaling is not None and self.program is not None:
+            for cta in cta_group.ctas:
+                for name in "ab":
+                    self.scaling.factors(name, cta.tensor.words)
         kept = () if disabled is None else self._kept(cta_group, disabled)
         program = self.program or self._program(cta_group.ctas)
         program.run(cta_group.bases, accumulate, scale)
@@ -131,21 +147,25 @@ class Plan:
     def _program(self, ctas: tuple[context.Cta, ...]) -> numerics.MmaProgram:
         """Build the program. Operands that it cannot read itself are prepared now, from the memory of these CTAs."""
         of_a: dict[tuple[int, int], Operand] = {}
-        of_b: dict[tuple[int, bytes], Operand] = {}
+        of_b: dict[tuple[int, Hashable], Operand] = {}
         shares = [] if self._gathers_b else [self.share_of_b(cta.shared) for cta in ctas]
-        whole = [shared_operand(self.b, holder) for holder in range(self.units[-1].cta + 1)]
+        whole = [shared_operand(self.b, self.b_format, holder) for holder in range(self.units[-1].cta + 1)]
         found = []
         for unit in self.units:
             # Each bank has its own copy of A and of the metadata in tensor memory.
             source = (unit.cta, 0 if isinstance(self.a, Gather) and not self.metadata else unit.bank)
             if source not in of_a:
                 of_a[source] = self._gather_a(unit) if self._gathers_a else self._prepare_a(ctas[unit.cta], unit)
-            factors = None if self.scaling is None else self._factors_of_b(self.scaling, ctas[unit.cta], unit)
-            part = (unit.part, b"" if factors is None else factors.tobytes())
-            if part not in of_b:
-                if self._gathers_b:
-                    of_b[part] = whole[unit.holder]._replace(first=self.b_first + unit.first)
-                else:
+            part: tuple[int, Hashable]
+            if self._gathers_b:
+                # Each CTA has its own scale factors of all parts.
+                part = unit.part, None if self.scaling is None else unit.cta
+                if part not in of_b:
+                    of_b[part] = self._gather_b(whole[unit.holder], unit)
+            else:
+                factors = None if self.scaling is None else self._factors_of_b(self.scaling, ctas[unit.cta], unit)
+                part = unit.part, b"" if factors is None else factors.tobytes()
+                if part not in of_b:
                     of_b[part] = self._prepare_b(shares[unit.holder], unit, factors)
             found.append((of_a[source], of_b[part], unit.accumulator(self.column)))
         return self.kernel.program(found)
@@ -208,7 +228,7 @@ class Plan:
 
     def _factors_of_b(self, scaling: Scaling, cta: context.Cta, unit: Unit) -> NDArray[np.uint8]:
         """The scale factors of a part of B, from the tensor memory of ``cta``, which holds the factors of all parts."""
-        return scaling.factors("b", cta.tensor.words)[unit.part * unit.columns : (unit.part + 1) * unit.columns]
+        return scaling.factors("b", cta.tensor.words)[_part_of_b(unit)]
 
     def _prepare_b(self, share: Codes, unit: Unit, factors: NDArray[np.uint8] | None) -> numerics.Prepared:
         """Prepare a part of B, from the columns of the CTA that holds it."""
@@ -228,8 +248,16 @@ class Plan:
 
     def _gather_a(self, unit: Unit) -> numerics.OperandGather:
         if isinstance(self.a, Gather):
-            return shared_operand(self.a, unit.cta)
-        return tensor_operand(self.a, self.a_format, unit.lanes, self.a_columns, unit.cta)
+            found = shared_operand(self.a, self.a_format, unit.cta)
+        else:
+            found = tensor_operand(self.a, self.a_format, unit.lanes, self.a_columns, unit.cta)
+        return found if self.scaling is None else found._replace(scales=scales(self.scaling.a, unit.cta, slice(None)))
+
+    def _gather_b(self, whole: numerics.OperandGather, unit: Unit) -> numerics.OperandGather:
+        found = whole._replace(first=self.b_first + unit.first)
+        if self.scaling is None:
+            return found
+        return found._replace(scales=scales(self.scaling.b, unit.cta, _part_of_b(unit)))
 
     def codes_of_a(self, shared: context.U8, words: context.U32, lanes: Lanes) -> Codes:
         """The elements [rows, k] of A, from shared memory or from these lanes of tensor memory."""
@@ -267,3 +295,8 @@ class Plan:
             message = f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which selects nothing"
             raise context.Misuse("D707", message, fix=f"write {legal}; check the address and the sparsity selector")
         return codes
+
+
+def _part_of_b(unit: Unit) -> slice:
+    """The columns of the whole B that a product takes."""
+    return slice(unit.part * unit.columns, (unit.part + 1) * unit.columns)

@@ -68,7 +68,9 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         about = found.a, a_format.container, 1 + key.sparse, descriptor_a, found.m, a_format.slot_bytes
         operands.insert(0, MatrixOperand.of("A", source, major_a, *about))
     types, negate = (found.d, found.a, found.b), (found.negate_a, found.negate_b)
-    kernel = numerics.mma_kernel(kind, types, unit.rows, unit.columns, found.k, negate, found.saturate, key.sparse)
+    scaling = scaling_of(found, key.vector, group, key.scale_a, key.scale_b) if key.vector else None
+    scale = None if scaling is None else (scaling.type, scaling.block)
+    kernel = numerics.mma_kernel(kind, types, unit.rows, unit.columns, found.k, negate, found.saturate, key.sparse, scale)
     return Plan(
         kind=kind,
         kernel=kernel,
@@ -84,7 +86,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         held=_held(key, found),
         d_bits=TYPE_BITS[found.d],
         a_columns=stored * a_format.container // 32,
-        scaling=scaling_of(found, key.vector, group, key.scale_a, key.scale_b) if key.vector else None,
+        scaling=scaling,
         metadata=metadata_cells(found, group, key.ws, key.metadata, lane) if key.sparse else (),
         b_first=mask.shift,
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,

@@ -17,10 +17,12 @@ from ptxlab._records import dataclass
 from ptxlab.formats import Packing, unpack
 from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES
 from ptxlab.isa.tcgen05._descriptors import Gather
+from ptxlab.isa.tcgen05._side_operands import TensorBitFields
+from ptxlab.isa.tcgen05._state import tensor_base
 from ptxlab.layout import data_path_lanes
 from ptxlab.tables import MMA_KINDS, TYPE_BITS
 
-__all__ = ["Format", "Lanes", "Unit", "format_of", "shared_operand", "tensor_operand", "units"]
+__all__ = ["Format", "Lanes", "Unit", "format_of", "scales", "shared_operand", "tensor_operand", "units"]
 
 Codes = NDArray[Any]
 
@@ -33,8 +35,8 @@ def _same(codes: Codes) -> Codes:
 class Format:
     """An element type: bits of an element and of its container, and functions that extract the codes.
 
-    ``shared`` takes elements gathered from shared memory, ``tensor`` the cells of a row in tensor memory. ``packed``: the gathered values
-    are not yet the codes.
+    ``shared`` takes elements gathered from shared memory, ``tensor`` the cells of a row in tensor memory. ``packings``: how codes are packed
+    there, None if the gathered values are the codes.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Format:
     container: int
     shared: Callable[[Codes], Codes]
     tensor: Callable[[NDArray[np.uint32]], Codes]
-    packed: bool
+    packings: tuple[Packing | None, Packing | None]
 
     @property
     def slot_bytes(self) -> int:
@@ -75,8 +77,8 @@ def _format(name: str, container: int) -> Format:
     bits = TYPE_BITS[name]
     if (bits, container) in _PACKINGS:
         shared, tensor = (_packed(name, packing) for packing in _PACKINGS[bits, container])
-        return Format(name, bits, container, shared, tensor, True)
-    return Format(name, bits, container, _same, _as(container), False)
+        return Format(name, bits, container, shared, tensor, _PACKINGS[bits, container])
+    return Format(name, bits, container, _same, _as(container), (None, None))
 
 
 _FORMATS = {(kind.name, name): _format(name, kind.container) for kind in MMA_KINDS.values() for name in kind.ab}
@@ -94,21 +96,29 @@ _PADDED_ROWS = 64
 """With at least this many rows the accumulator is updated in place; with fewer it is copied to consecutive cells first."""
 
 
-def tensor_base(cta: int) -> int:
-    """The index of the base of a CTA's tensor memory; the base of its shared memory comes before it."""
-    return 2 + 2 * cta
-
-
-def shared_operand(operand: Gather, cta: int, first: int = 0) -> numerics.OperandGather:
+def shared_operand(operand: Gather, fmt: Format, cta: int, first: int = 0) -> numerics.OperandGather:
     """A matrix in shared memory, from its row ``first`` on."""
     offset, order, over_rows, over_k = operand.slots
-    return numerics.OperandGather(tensor_base(cta) - 1, offset, order, 16, over_rows, over_k, first)
+    strides = over_rows * _codes_of_byte(fmt), over_k
+    return numerics.OperandGather(tensor_base(cta) - 1, offset, order, 16, *strides, first, fmt.packings[0])
 
 
 def tensor_operand(column: int, fmt: Format, lanes: Lanes, columns: int, cta: int) -> numerics.OperandGather:
     """A matrix in tensor memory, from a column on."""
     order = np.arange(column, column + columns) * (COLUMN_BYTES // CELL_BYTES) + np.arange(128)[lanes, None]
-    return numerics.OperandGather(tensor_base(cta), 0, order.reshape(-1), CELL_BYTES, CELL_BYTES * columns, fmt.container // 8)
+    strides = CELL_BYTES * columns * _codes_of_byte(fmt), max(fmt.container // 8, 1)
+    return numerics.OperandGather(tensor_base(cta), 0, order.reshape(-1), CELL_BYTES, *strides, packing=fmt.packings[1])
+
+
+def _codes_of_byte(fmt: Format) -> int:
+    """How many codes a byte holds; those of a line follow each other along K."""
+    return max(8 // fmt.container, 1)
+
+
+def scales(fields: TensorBitFields, cta: int, rows: slice) -> numerics.ScaleGather:
+    """Scale factors of some rows in tensor memory, as one group of 32 lanes has them."""
+    places = fields.places[0, rows]
+    return numerics.ScaleGather(tensor_base(cta), np.ascontiguousarray(places))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

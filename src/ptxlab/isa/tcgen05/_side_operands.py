@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa import context
+from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES
 from ptxlab.isa.tiles import ScaleFactors
 from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
 from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of
@@ -46,6 +47,12 @@ class TensorBitFields:
     def read(self, words: NDArray[np.uint32]) -> U8:
         """The fields, uint8, in the shape of ``lane``."""
         found: U8 = (words[self.column + self.place, self.lane] >> self.bit & np.uint32(self.limit)).astype(np.uint8)
+        return found
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The byte of each field in tensor memory, in the shape of ``lane``."""
+        found: NDArray[np.int64] = (self.column + self.place) * COLUMN_BYTES + self.lane * CELL_BYTES + self.bit // 8
         return found
 
     def cells(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -37,6 +37,7 @@ __all__ = [
     "reallocated",
     "reuses",
     "state_of",
+    "tensor_base",
     "usage_of",
     "whole_warp",
 ]
@@ -85,6 +86,11 @@ class CtaGroup:
         self.places = 0, *(address for cta in self.ctas for address in (cta.shared_address, cta.tensor_address))
         self._table = np.array(self.places, np.int64)
         self.bases = address_of(self._table)
+
+
+def tensor_base(cta: int) -> int:
+    """The index of the base of a CTA's tensor memory; the base of its shared memory comes before it."""
+    return 2 + 2 * cta
 
 
 @dataclass(slots=True)

@@ -259,9 +259,11 @@ class Warp(Registers):
         index, facts = self.op.index, self.launch.facts
         return index in facts.of(repeatable) and index not in facts.changed
 
-    def repeat(self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object) -> None:
+    def repeat(
+        self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+    ) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        if self._repeat(operation, state, function, given, kept):
+        if self._repeat(operation, state, function, given, kept, ask):
             self.know_state(state, bases)
 
     def know_state(self, state: Hashable, bases: int) -> None:
@@ -274,13 +276,17 @@ class Warp(Registers):
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
         self._repeat(operation, None, words, (tensor_map,), kept)
 
-    def _repeat(self, operation: AsyncOperation, state: Hashable | None, function: int, given: Sequence[int], kept: object) -> bool:
+    def _repeat(
+        self, operation: AsyncOperation, state: Hashable | None, function: int, given: Sequence[int], kept: object, ask: int = 0
+    ) -> bool:
         """Enter an execution with the calls for observers; False if an observer has none."""
         found = self.launch.host_memory.repetitions
         assert found is not None
-        return self._enter(operation, NO_STATE if state is None else found.number(state), self.one_lane(), function, given, kept)
+        return self._enter(operation, NO_STATE if state is None else found.number(state), self.one_lane(), function, given, kept, ask)
 
-    def _enter(self, operation: AsyncOperation, state: int, lane: int, function: int, given: Sequence[int], kept: object) -> bool:
+    def _enter(
+        self, operation: AsyncOperation, state: int, lane: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+    ) -> bool:
         """The same for a state with a number, and the values of registers in a lane."""
         calls: tuple[Call, ...] = ()
         observer, found = self.launch.observer, self.launch.host_memory.repetitions
@@ -291,7 +297,7 @@ class Warp(Registers):
                 return False
             calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
         values = [self.lane_value(Reg(index), 64, lane) for index in self.launch.facts.of(repeatable)[self.op.index]]
-        found.add(self.op.index, state, values, function, given, kept, calls)
+        found.add(self.op.index, state, values, function, given, kept, calls, ask)
         return True
 
     def join_warpgroup(self, words: int) -> None:

@@ -8,18 +8,30 @@ from functools import cache, partial
 from typing import Any
 
 from ptxlab import native
-from ptxlab.formats import FORMATS
+from ptxlab.formats import FORMATS, Packing
 from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
 from ptxlab.numerics.ir._block import adds_directly, may_overflow, reads_pairs
 from ptxlab.numerics.ir._fused import fused_ir
 from ptxlab.numerics.ir.group import group_ir
-from ptxlab.numerics.ir.prepare import prepare_ir
+from ptxlab.numerics.ir.prepare import prepare_ir, scale_rows_ir
 from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
+from ptxlab.numerics.ir.unpack import unpack_ir
 
-__all__ = ["group_preparer", "multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
+__all__ = [
+    "group_preparer",
+    "group_preparer_address",
+    "multiplier",
+    "multiplier_address",
+    "preparer",
+    "preparer_address",
+    "row_scaler_address",
+    "unpacker_address",
+    "warmup_parts",
+]
 
+_PACKINGS: tuple[Packing, ...] = ("padded", "bytes")
 GROUPS = 4
 """Vectors that one step of the integer kernel sums at a time."""
 
@@ -54,11 +66,33 @@ def preparer_address(fmt: str, wide: bool, role: str, quick: bool) -> int:
 
 
 @cache
+def _group_preparers(scale: str, quick: bool = False) -> native.Library:
+    return _compile(("prepare groups", scale), lambda _: prepare_groups_ir(scale), ("prepare_a", "prepare_b"), quick)
+
+
+@cache
 def group_preparer(scale: str, role: str) -> Any:
     """The function that prepares operands of steps on groups."""
-    library = _compile(("prepare groups", scale), lambda _: prepare_groups_ir(scale), ("prepare_a", "prepare_b"))
     arguments = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_int32]
-    return library.function(f"prepare_{role}", None, *arguments)
+    return _group_preparers(scale).function(f"prepare_{role}", None, *arguments)
+
+
+def group_preparer_address(scale: str, role: str, quick: bool) -> int:
+    """The host address of the function that `group_preparer` returns; ``quick``: it need not be optimised."""
+    return _group_preparers(scale, quick).address(f"prepare_{role}")
+
+
+@cache
+def unpacker_address(packing: Packing, bits: int, contained: bool = False) -> int:
+    """The host address of the function that gives codes a byte each."""
+    key = "unpack", packing, bits, contained
+    return _compile(key, lambda _: unpack_ir(packing, bits, contained), ("unpack",)).address("unpack")
+
+
+@cache
+def row_scaler_address() -> int:
+    """The host address of the function that gives rows of a prepared operand their scales."""
+    return _compile(("scale rows",), lambda _: scale_rows_ir(), ("scale_rows",)).address("scale_rows")
 
 
 def _key(step: Step, wide: bool) -> tuple[object, ...]:
@@ -118,8 +152,14 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
 def _warm_programs() -> None:
     from ptxlab.numerics._mma_program import mma_program_function
 
-    for unit in (4, 8, 16, 64):
+    for unit in (1, 4, 8, 16, 64):
         native.mover(unit)
+    for bits in (4, 6):
+        for packing in _PACKINGS:
+            unpacker_address(packing, bits)
+        unpacker_address("padded", bits, contained=True)
+    unpacker_address("dense", 4)
+    row_scaler_address()
     mma_program_function()
 
 

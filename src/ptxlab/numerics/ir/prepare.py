@@ -36,6 +36,7 @@ __all__ = [
     "dead_exponent",
     "has_pairs",
     "prepare_ir",
+    "scale_rows_ir",
     "transposed",
 ]
 
@@ -188,6 +189,26 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
                     pairs.store(number.convert("trunc", "i16"), first + i)
     out.set_word(MODERATE, immoderate.get().reduce("or").eq(0).to("i64"))
     out.set_word(FLAGGED, flagged.get().reduce("or").to("i64"))
+
+
+def scale_rows_ir() -> str:
+    """``void scale_rows(scales, prepared, rows, flagged)``: give each row of an operand, of which so many have flags, its ue8m0 scale.
+
+    A NaN flags its row.
+    """
+    module = Module()
+    code, (scales, prepared, rows, flagged) = module.define("void scale_rows(ptr scales, ptr prepared, i64 rows, i64 flagged)")
+    flags = prepared.pointer(FLAGS)
+    exponents = flags.at(flagged, "i32")
+    prepared.store(exponents, SCALES)
+    with code.loop(rows) as row:
+        scale = scales.load("i8", row).to("i32")
+        is_nan = scale.eq(0xFF)
+        exponents.store(is_nan.select(NAN_SCALE, scale - 127), row)
+        flags.store(flags.load("i32", row) | is_nan.to("i32"), row)
+    with code.loop(flagged, start=rows) as row:
+        exponents.store(code.const("i32", 0), row)
+    return module.text()
 
 
 def _unit(row: Format, least: Value, largest: Value) -> tuple[Value, Value]:

@@ -166,7 +166,8 @@ def repeatable(program: Program) -> dict[int, tuple[int, ...]]:
     """
     effects = {op.index: op.effects for op in program.ops if isinstance(op.effects, Asynchronous)}
     holds = any(each.reuses for each in effects.values())
-    found = {index: repeated_registers(program, program.ops[index]) for index, each in effects.items() if not (holds and each.pipe is Pipe.MMA)}
+    asked = {index for index, each in effects.items() if holds and each.pipe is Pipe.MMA}
+    found = {index: repeated_registers(program, program.ops[index]) for index in effects if index not in asked}
     return {index: registers for index, registers in found.items() if registers is not None}
 
 
@@ -215,8 +216,8 @@ class Repetitions:
     ) -> None:
         """Enter an execution: what compiled code calls with the bases of the CTA and the address of the words that it is given.
 
-        ``ask`` comes first, and then ``calls``, in order. ``kept`` stays alive as long as the execution is in the table. When the table is full, all
-        others leave it. The execution takes the place of one that has the same name.
+        ``ask`` comes first, and then ``calls``, in order. ``kept`` stays alive as long as the execution is in the table. When the table is
+        full, all others leave it. The execution takes the place of one that has the same name.
         """
         words, same = self._words, [state << STATE_SHIFT | op, *values]
         mixed = same[0]

@@ -508,7 +508,8 @@ class WarpContext(Protocol):
         counts the execution, its progress, and the issue of an operation that a tcgen05.commit tracks. ``function`` is the host address
         of ``void function(bases, words)``, which does the rest: ``bases`` are host addresses that belong to the CTA, ``given`` the int64
         words, at most five; ``kept`` must stay alive. ``ask`` is 0 or the host address of ``i64 ask(bases, words)``: compiled code calls
-        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
+        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in
+        host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:

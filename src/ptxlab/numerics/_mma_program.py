@@ -107,7 +107,8 @@ def expand_program(bits: int, moves: Iterable[tuple[Place, Place]]) -> MmaProgra
 
     Each move takes slots of 16 bytes to as many words of 4 bytes, or to several copies of them, one after the other.
     """
-    moves, rows, kept = tuple(moves), [], []
+    moves, rows = tuple(moves), []
+    kept: list[NDArray[Any]] = []
     for (base, order), (to_base, to_order) in moves:
         slots, expanded = (np.zeros(order.size * SLOT, np.uint8) for _ in range(2))
         counted = np.resize(np.arange(order.size * SLOT // _WORD), to_order.size)

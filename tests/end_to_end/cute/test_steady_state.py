@@ -44,10 +44,28 @@ def attention(length: int) -> Any:
     return made, (q, k, v, np.zeros_like(q)), "sm_100a", {"only": [(0, 0, 0)]}
 
 
+def block_scaled(k: int, bits: int) -> Any:
+    """Scales of 32 elements of 8 bits, or of 16 of 4 bits."""
+    import cutlass
+
+    module, (m, n) = example("block_scaled_gemm"), (256, 128)
+    element, scale, block, tile = (
+        (cutlass.Float8E4M3FN, cutlass.Float8E8M0FNU, 32, 128) if bits == 8 else (cutlass.Float4E2M1FN, cutlass.Float8E4M3FN, 16, 256)
+    )
+    dtype = ml_dtypes.float8_e4m3fn if bits == 8 else np.uint8
+    a, b = (integers(seed, (rows, k * bits // 8), dtype) for seed, rows in ((1, m), (2, n)))
+    kind = ml_dtypes.float8_e8m0fnu if bits == 8 else ml_dtypes.float8_e4m3fn
+    scales = [np.exp2(integers(seed, (rows, k // block), np.float64, -2, 3)).astype(kind) for seed, rows in ((3, m), (4, n))]
+    given = (a, b, *(np.ascontiguousarray(module.blocked(each)) for each in scales), np.zeros((m, n), np.float32))
+    return module.BlockScaledGemm(element, scale, block, tile=(128, 128, tile)), given, "sm_100a", {}
+
+
 KERNELS: dict[str, Callable[[int], Any]] = {
     "dense": lambda f: gemm("dense", 1024 * f, np.float16),
     "dense by pairs": lambda f: gemm("dense", 1024 * f, ml_dtypes.bfloat16, 256, mn=True, tile=(256, 128, 64), ctas=2),
     "hopper": lambda f: gemm("hopper", 1024 * f, np.float16, 256, target="sm_90a"),
+    "block-scaled by 32": lambda f: block_scaled(2048 * f, 8),
+    "block-scaled by 16": lambda f: block_scaled(4096 * f, 4),
     "attention": lambda f: attention(1024 * f),
 }
 

@@ -1,7 +1,7 @@
 """Executions of tcgen05.cp and of block-scaled tcgen05.mma that compiled code repeats.
 
-What a first launch has executed is repeated in a second one with other data, in which no handler is called. Copies are compared byte by byte;
-products with those of operands that NumPy gathers and unpacks, and that are prepared one by one.
+What a first launch has executed is repeated in a second one with other data, in which no handler is called. Copies are compared byte by
+byte; products with those of operands that NumPy gathers and unpacks, and that are prepared one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ptxlab
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa.tcgen05 import _cp, _mma
@@ -216,7 +215,7 @@ def test_scale_factors_that_come_to_differ(matrix: str, column: int, group: int)
     codes, services = [], []
     for _ in range(2):
         HANDLED.clear()
-        after, result = launch(
+        _, result = launch(
             loop(body, 4),
             image,
             before,

@@ -35,8 +35,8 @@ def _same(codes: Codes) -> Codes:
 class Format:
     """An element type: bits of an element and of its container, and functions that extract the codes.
 
-    ``shared`` takes elements gathered from shared memory, ``tensor`` the cells of a row in tensor memory. ``packings``: how codes are packed
-    there, None if the gathered values are the codes.
+    ``shared`` takes elements gathered from shared memory, ``tensor`` the cells of a row in tensor memory. ``packings``: how codes are
+    packed there, None if the gathered values are the codes.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """LLVM code that gives each element code of 4 or 6 bits a byte.
 
-Section "Packing formats of elements in Tensor and Shared memory": codes are a dense bit string, fill the first bytes of slots of 16 bytes, or
-have a byte each already, where they need not begin at bit 0.
+Section "Packing formats of elements in Tensor and Shared memory": codes are a dense bit string, fill the first bytes of slots of 16 bytes,
+or have a byte each already, where they need not begin at bit 0.
 """
 
 from __future__ import annotations

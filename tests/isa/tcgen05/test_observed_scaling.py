@@ -1,0 +1,136 @@
+"""Executions that compiled code repeats while checks observe the launch: tcgen05.cp, block-scaled products, and elements of 6 bits.
+
+As in `tests.isa.tcgen05.test_observed_repetitions`, with its kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ptxlab.descriptors import InstructionDescriptor
+from ptxlab.isa.tcgen05 import _cp
+from tests.isa.tcgen05.test_observed_repetitions import (
+    CASES,
+    CHECKS,
+    COMMIT,
+    CTAS,
+    FENCE,
+    HANDLED,
+    MMA,
+    SYNC,
+    TENSOR_CASES,
+    TENSOR_TEXT,
+    TEXT,
+    TURNS,
+    WAIT,
+    Case,
+    _at_once,
+    both,
+    changed,
+)
+from tests.sweep_helpers import spread
+
+__all__ = ["_at_once"]
+
+
+@pytest.fixture(autouse=True)
+def _count_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    issue = _cp.launch
+
+    def count(warp: Any, *rest: Any, **named: Any) -> Any:
+        HANDLED.append(warp.op.line)
+        return issue(warp, *rest, **named)
+
+    monkeypatch.setattr(_cp, "launch", count)
+
+
+def with_kind(text: str, kind: str, operands: str = "", **fields: str) -> str:
+    """A kernel whose products are of another kind; a step of K has as many bytes."""
+    raw = int(InstructionDescriptor(kind=kind, m=128, n=64, **fields))
+    given = MMA.replace("kind::f16", f"kind::{kind}" + ".block_scale" * bool(operands)).replace("idesc,", f"idesc,{operands}")
+    return text.replace(MMA, given).replace("0x08100010", hex(raw))
+
+
+TO_A = "tcgen05.cp.cta_group::1.32x128b.warpx4 [fa], sd;"
+TO_B = "tcgen05.cp.cta_group::1.32x128b.warpx4 [fb], sd;"
+STORE = "shl.b32 to, tid, 2; add.u32 to, to, x0; and.b32 y1, i, 1; add.u32 y1, y1, 0x7E7E7E7E; st.shared.b32 [to], y1;"
+SCALED = changed(
+    {
+        ".shared .align 8 .b64 barrier;": ".shared .align 16 .b8 factors[512];\n.shared .align 8 .b64 barrier;",
+        ".b32 tid,": ".b32 fa, fb, tid,",
+        ".b64 from,": ".b64 sd, from,",
+        "[slot], 64;": "[slot], 128;",
+        "d, 64;": "d, 128;",
+        "ld.shared.b32 d, [slot];": """ld.shared.b32 d, [slot]; add.u32 fa, d, 64; add.u32 fb, d, 68;
+mov.u32 x0, factors; shr.u32 x0, x0, 4; cvt.u64.u32 sd, x0; or.b64 sd, sd, 0x0000400800010000;""",
+        "add.u64 row, row, 128;": f"add.u64 row, row, 128; mov.u32 x0, factors; {STORE}",
+        "@!one bra NEXT;": f"@!one bra NEXT;\n{TO_A}\n{TO_B}",
+    },
+    with_kind(TEXT, "mxf8f6f4", " [fa], [fb],", a="e4m3", b="e4m3"),
+)
+"""Threads also store the scale factors of each turn, and one thread copies them to tensor memory."""
+LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [fa]; tcgen05.wait::ld.sync.aligned;"
+
+SCALED_CASES: dict[str, Case] = {
+    #                                what is replaced, and a code that the race check reports
+    "right":                        ({}, "", ""),
+    "no wait":                      ({"@q bra FIRST;": "bra FIRST;"}, "X106", ""),
+    "no wait in one turn":          ({WAIT: f"@late bra FIRST; {WAIT}"}, "X106", ""),
+    "no fence in one turn":         ({FENCE: f"@late bra OFF; {FENCE} OFF:"}, "X102", ""),
+    "a store after the copy":       ({COMMIT: f"@late st.shared.b32 [factors], tid; {COMMIT}"}, "X106", ""),
+    "a load after the copy":        ({"NEXT:": f"NEXT: @!late bra OFF; {LOAD} OFF:"}, "X108", ""),
+    "factors of the turn before":   ({TO_A: f"@!late {TO_A}"}, "", ""),
+    "other factors in one turn":    ({TO_B: f"@late add.u32 fb, fb, 4; {TO_B} @late sub.u32 fb, fb, 4;"}, "", ""),
+    "no barrier in one turn":       ({f"{FENCE}\n{SYNC}": f"{FENCE} @late bra OFF; {SYNC} OFF:"}, "H601", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("name", SCALED_CASES)
+def test_scaled_products(name: str, checks: str) -> None:
+    changes, race, _ = SCALED_CASES[name]
+    codes, handled = both(changed(changes, SCALED), **CHECKS[checks])
+    if checks == "race":
+        assert {race} - {""} <= set(codes)
+        assert bool(codes) == bool(race)
+        assert len(handled) < 6 * TURNS * CTAS
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"model": "spec"}, {"policy": "lazy"}, {"policy": "random"}, {"profile": True}],
+    ids=str,
+)
+@pytest.mark.parametrize("case", ["right", "no wait in one turn", "a store after the copy"])
+def test_scaled_products_of_other_models_and_policies(case: str, options: dict[str, Any]) -> None:
+    both(changed(SCALED_CASES[case][0], SCALED), **options)
+
+
+def test_handlers_are_called_until_a_turn_is_known() -> None:
+    """Each product and copy once, and the first product again, which accumulates in later turns; the first copy again in other CTAs."""
+    codes, handled = both(SCALED, check="race")
+    assert codes == []
+    assert len(handled) == 2 + 5 + CTAS - 1
+
+
+def of_six_bits(text: str) -> str:
+    return with_kind(text, "f8f6f4", a="e3m2", b="e2m3")
+
+
+@pytest.mark.parametrize(
+    ("name", "checks"),
+    spread(
+        4,
+        {f"{name} of words": (TEXT, case) for name, case in CASES.items()}
+        | {name: (TENSOR_TEXT, case) for name, case in TENSOR_CASES.items()},
+        CHECKS,
+    ),
+)
+def test_elements_of_six_bits(name: str, checks: str) -> None:
+    text, cases = (TEXT, CASES) if name.endswith(" of words") else (TENSOR_TEXT, TENSOR_CASES)
+    case = cases[name.removesuffix(" of words")]
+    _, handled = both(of_six_bits(changed(case[0], text)), **CHECKS[checks])
+    if checks == "race":
+        assert len(handled) < 6 * TURNS * CTAS

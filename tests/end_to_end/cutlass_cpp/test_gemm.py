@@ -150,6 +150,11 @@ class Scaled:
     mainloop: str
     epilogue: str
 
+    def macros(self) -> dict[str, Any]:
+        m, n, k = self.tile
+        macros = {"PAIR": self.pair, "TILE_M": m, "TILE_N": n, "TILE_K": k, "CLUSTER_M": self.cluster}
+        return macros | {"MAINLOOP": self.mainloop, "EPILOGUE": self.epilogue}
+
 
 SCALED = {
     "nvf4": Scaled(
@@ -180,8 +185,7 @@ SCALED = {
 def test_block_scaled(name: str, schedule: dict[str, Any]) -> None:
     case = SCALED[name]
     m_tile, n_tile, k_tile = case.tile
-    macros = {"PAIR": case.pair, "TILE_M": m_tile, "TILE_N": n_tile, "TILE_K": k_tile, "CLUSTER_M": case.cluster}
-    host = compiled("block_scaled.cu", "sm_100a", macros | {"MAINLOOP": case.mainloop, "EPILOGUE": case.epilogue}, sms=4)
+    host = compiled("block_scaled.cu", "sm_100a", case.macros(), sms=4)
     host.options = schedule
     m, n, k = 2 * m_tile, 2 * n_tile, 2 * k_tile
     generator = np.random.default_rng(5)

@@ -1,6 +1,6 @@
 """Once the loop of a CUTLASS GEMM has executed a few times, Python executes none of its instructions.
 
-As in `tests.end_to_end.test_steady_state`. The kernel is one of those that `test_gemm` compiles.
+As in `tests.end_to_end.test_steady_state`. The kernels are of those that `test_gemm` compiles.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,19 @@ import ptxlab
 from tests.end_to_end.test_steady_state import further_calls, optimise
 
 from .compile_helpers import call, compiled
-from .test_gemm import DENSE
+from .operand_helpers import block_scaled
+from .test_gemm import DENSE, SCALED
 
 pytestmark = pytest.mark.timeout(1800)
 
 ROOT = Path(__file__).resolve().parents[3]
-NAME = "sm100_1sm"
-LENGTHS = (1024, 2048)
+FACTORS = (1, 2)
 
 
 def further(folder: str) -> tuple[dict[str, int], int, int]:
     """What twice as many iterations cost."""
     optimise(pytest.MonkeyPatch())
-    replays = [ptxlab.read_bundle(Path(folder) / str(length)) for length in LENGTHS]
+    replays = [ptxlab.read_bundle(Path(folder) / str(factor)) for factor in FACTORS]
     return further_calls(*(partial(launched, replay) for replay in replays))
 
 
@@ -39,15 +40,34 @@ def launched(replay: Any) -> Any:
     return replay.run(check="none")[0]
 
 
-def test_python_executes_no_instruction_of_a_long_loop(tmp_path: Path) -> None:
-    case = DENSE[NAME]
+def dense(factor: int) -> Any:
+    """The host of a launch."""
+    case, k = DENSE["sm100_1sm"], 1024 * factor
     m, n, _ = case.tile
-    for k in LENGTHS:
-        host = compiled("dense.cu", "sm_100a", case.macros(), sms=1)
-        host.options = {"check": "none", "keep_inputs": True}
-        sizes = 2 * m * k, 2 * n * k, 4 * m * n, 4 * m * n
-        call(host, "gemm", m, n, k, *(host.device.array(np.zeros(size, np.uint8)) for size in sizes), 1.0, 0.0, 1)
-        host.launches[-1].result.save_bundle(tmp_path / str(k))
+    host = compiled("dense.cu", "sm_100a", case.macros(), sms=1)
+    host.options = {"check": "none", "keep_inputs": True}
+    sizes = 2 * m * k, 2 * n * k, 4 * m * n, 4 * m * n
+    call(host, "gemm", m, n, k, *(host.device.array(np.zeros(size, np.uint8)) for size in sizes), 1.0, 0.0, 1)
+    return host
+
+
+def scaled(factor: int) -> Any:
+    """The same of a block-scaled GEMM, whose result is exact."""
+    case, k = SCALED["nvf4"], 4096 * factor
+    m, n, _ = case.tile
+    host = compiled("block_scaled.cu", "sm_100a", case.macros(), sms=1)
+    host.options = {"check": "none", "keep_inputs": True}
+    a, b = (block_scaled(np.random.default_rng(rows), rows, k, case.element, case.scale, case.block) for rows in (m, n))
+    d = host.device.array(np.zeros((m, n), np.float32))
+    call(host, "gemm", m, n, k, *(host.device.array(x) for x in (*a[:2], *b[:2])), d)
+    assert np.array_equal(d.numpy(), a[2] @ b[2].T)
+    return host
+
+
+@pytest.mark.parametrize("launch", [dense, scaled])
+def test_python_executes_no_instruction_of_a_long_loop(launch: Callable[[int], Any], tmp_path: Path) -> None:
+    for factor in FACTORS:
+        launch(factor).launches[-1].result.save_bundle(tmp_path / str(factor))
     code = f"import json; from {__name__} import further; print(json.dumps(further({str(tmp_path)!r})))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

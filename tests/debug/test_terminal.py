@@ -88,7 +88,7 @@ def test_memory_barriers_and_operations() -> None:
                 app.query_one(Input).value = command
                 await pilot.press("enter")
             await pilot.pause()
-            assert "mbarrier 0x480: phase 0 pending 0 bytes 256 waiting w0 w0" in shown(app, "barriers")
+            assert "mbarrier 0x480: phase 0 pending 0 bytes 256 waiting w0\n" in shown(app, "barriers")
             assert "operation 1: cp.async.bulk" in shown(app, "barriers")
             assert shown(app, "memory").startswith("0x400: ffffffff ffffffff ffffffff ffffffff\n0x410: ")
             app.query_one(Input).value = "any"

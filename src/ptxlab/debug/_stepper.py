@@ -147,7 +147,10 @@ class Stepper(Interpreter):
         words = warp.words
         if status is None or status is Status.FUEL or status is Status.YIELD:
             self._execution.skip(warp, used, mask, None, 0)
-            head = status is not None and self._nodes_at[words[_PC]].head
+            pc = words[_PC]
+            head = status is not None and self._nodes_at[pc].head
+            if status is Status.YIELD and not head and self.program.ops[pc - 1].row.kind == "service":
+                return status  # behind a service the lanes join others in a block, too
             return status if head and (status is Status.YIELD or spent) else None
         index = words[_INFO]
         if status is Status.CONVERGE or status is Status.FAULT:

@@ -123,7 +123,7 @@ def test_variables_memory_and_commands() -> None:
         client.ask("continue", threadId=1)
         client.event("stopped")
         registers = scope(client, "Registers")
-        assert values(registers)["%r1"] == "1 (0x1)"
+        assert values(registers)["%r1"] == "0 (0x0)"
         assert values(registers)["%r4"] == "no value"
         (row,) = [each for each in registers if each["name"] == "%r1"]
         lanes = client.ask("variables", variablesReference=row["variablesReference"], start=30, count=2)["variables"]
@@ -138,7 +138,7 @@ def test_variables_memory_and_commands() -> None:
         held = client.ask("readMemory", memoryReference=out["memoryReference"], count=300)
         assert (len(base64.b64decode(held["data"])), held["unreadableBytes"]) == (128, 172)
         assert "mbarrier" in client.ask("evaluate", expression="barriers", context="repl")["result"]
-        assert client.ask("evaluate", expression="%r1 + 5", context="repl")["result"] == "6"
+        assert client.ask("evaluate", expression="%r1 + 5", context="repl")["result"] == "5"
         client.ask("evaluate", expression="back 2", context="repl")
         assert client.event("stopped")["reason"] == "step"
 

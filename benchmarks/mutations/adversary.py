@@ -22,8 +22,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.launch import launch
 from ptxlab.machine.schedule import scheduler as scheduling
 from ptxlab.machine.schedule.queues import Queue, Queues

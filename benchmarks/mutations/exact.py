@@ -34,7 +34,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     StateWord,
 )
 from ptxlab.engine.support.event_rows import ROW_WORDS
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 
 __all__ = ["ExactShadow", "observe"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from ptxlab.check.race.shadow import shadow
 from ptxlab.engine.repetitions import Repetitions
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 
 from .replay_cases import KERNELS
@@ -44,7 +44,7 @@ def compare(name: str, monkeypatch: pytest.MonkeyPatch, check: str = "none") -> 
     add = Repetitions.add
     monkeypatch.setattr(Repetitions, "add", lambda self, *given: (known.append(given), add(self, *given)))
     found = [outcome(replay, check=check, workers=workers)[1] for workers in (1, 1, 2)]
-    monkeypatch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+    monkeypatch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
     found.append(outcome(replay, check=check)[1])
     assert all(each == found[0] for each in found)
     return len(known)

@@ -22,7 +22,7 @@ from ptxlab.isa.sync import _mbarrier
 from ptxlab.machine.launch import launch as launching
 from ptxlab.machine.schedule.barriers import MbarrierState
 from ptxlab.machine.schedule.turns import turns_of
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from tests.machine.launch_helpers import kernel
 
 BARRIERS, MOST, CTAS, WARPS = 3, 24, 2, 4
@@ -117,7 +117,7 @@ def both_ways(lists: list[list[Step]], expected: int, **options: Any) -> tuple[A
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launching, "turns_of", lambda launch, dispatch: None)
         assert run(lists, expected, **options) == blocked
-        patch.setattr(warps, "_permit_arrivals", _nothing)
+        patch.setattr(context_words, "_permit_arrivals", _nothing)
         assert run(lists, expected, **options) == blocked
     return blocked
 

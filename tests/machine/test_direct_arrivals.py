@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import ptxlab
 from ptxlab.machine.schedule.barriers import MbarrierState
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from tests.machine.launch_helpers import kernel, run
 
 BARRIERS, MOST = 3, 24
@@ -117,7 +117,7 @@ def both_ways(
     for number, steps in enumerate(lists):
         table[number, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 5)
     found = []
-    permit = warps._permit_arrivals
+    permit = context_words._permit_arrivals
     for way in (permit, _nothing):
         memories = []
 
@@ -126,12 +126,12 @@ def both_ways(
             way(launch)
 
         out = np.zeros((128, MOST + 1), np.uint64)
-        warps._permit_arrivals = noted
+        context_words._permit_arrivals = noted
         try:
             args = [out, table, length, expected, int(meets)]
             result = loaded.launch(grid=2, block=64, cluster=2, args=args, check=check, policy=policy)
         finally:
-            warps._permit_arrivals = permit
+            context_words._permit_arrivals = permit
         texts = [str(d) for d in result.diagnostics]
         found.append((out.tolist(), texts, result.stats.services, result.stats.instructions, memories[0].progress[0]))
     assert found[0] == found[1]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxlab.descriptors import SharedMemoryDescriptor
-from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.tiles import MatrixOperand
+from ptxlab.isa.operations import MemoryAccess
+from ptxlab.isa.operations.tiles import MatrixOperand
 from ptxlab.layout import PlacedOperand
 from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
 from tests.machine.product_kernels import WARPGROUP

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
     from ptxlab.debug._points import Point
     from ptxlab.diagnostics import Diagnostic
-    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp

@@ -14,7 +14,8 @@ from ptxlab.debug._registers import dtype_of
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import BARRIERS, BarrierCell
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import AsyncOperation, MemoryAccess, Misuse
+from ptxlab.isa.context import Misuse
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.memory.tensor_memory import COLUMNS, LANES
 
 if TYPE_CHECKING:

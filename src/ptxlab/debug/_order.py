@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab.debug._points import Choice, WarpName, refuse, warp_name
 from ptxlab.engine.context import Context, Word
-from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.schedule.scheduler import Scheduler
 

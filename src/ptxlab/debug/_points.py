@@ -10,8 +10,8 @@ from ptxlab.diagnostics import PtxlabError, diagnose
 
 if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
-    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Author", "Change", "Choice", "DebugError", "Event", "Interrupted", "Point", "Position", "WarpName", "refuse", "warp_name"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.debug._points import refuse
 from ptxlab.engine.program import Register
-from ptxlab.machine.warp.warp import special_registers
+from ptxlab.machine.warp.special_values import special_registers
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution

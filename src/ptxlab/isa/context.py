@@ -8,9 +8,7 @@ A service handler is called once for each execution of its instruction by conver
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import field
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -20,22 +18,18 @@ from ptxlab._records import dataclass
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
-from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct, Product, TensorCopy
+    from ptxlab.isa.operations import AccessMarks, AsyncOperation, MemoryAccess
+    from ptxlab.isa.operations.tiles import MatrixOperand, Product
 
 __all__ = [
-    "AccessMarks",
-    "AsyncOperation",
     "Cta",
     "Machine",
     "Mbarrier",
-    "MemoryAccess",
     "Misuse",
     "Supplied",
     "TensorMemory",
-    "UndefinedBits",
     "Wait",
     "WarpContext",
 ]
@@ -215,127 +209,6 @@ class Cta(Protocol):
 
     def changed(self) -> None:
         """Tell that something may have changed that executions depend on which compiled code repeats (`WarpContext.repeat`)."""
-
-
-@lru_cache(maxsize=256)
-def _rows_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """The byte offsets of the rows of an array whose last axis is contiguous, and the size of each."""
-    offsets = np.zeros(1, np.uint64)
-    for count, stride in zip(shape[:-1], strides[:-1], strict=True):
-        offsets = (offsets[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
-    sizes = np.array([shape[-1] * itemsize], np.uint32)
-    for each in (offsets, sizes):
-        each.setflags(write=False)
-    return offsets, sizes
-
-
-class MemoryAccess:
-    """Byte ranges that an operation reads or writes in shared, global or tensor memory, as ranges of host memory.
-
-    ``starts`` are host addresses. ``sizes`` are byte counts: one for each range, or one for all. ``signal`` is the mbarrier on which this
-    access completes, or None if it completes in another way. ``reads``: the written bytes are also read first (an accumulator). ``where``
-    is for compiled code: the addresses of the two arrays, the distance from one size to the next, and the number of ranges.
-    """
-
-    __slots__ = ("reads", "signal", "sizes", "starts", "where", "write")
-
-    def __init__(
-        self, starts: NDArray[np.uint64], sizes: NDArray[np.uint32], write: bool, signal: Mbarrier | None = None, reads: bool = False
-    ) -> None:
-        self.starts = starts
-        self.sizes = sizes
-        self.write = write
-        self.signal = signal
-        self.reads = reads
-        self.where = address_of(starts), address_of(sizes), 4 if len(sizes) > 1 else 0, len(starts)
-
-    @classmethod
-    def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> MemoryAccess:
-        """All bytes of an array whose last axis is contiguous."""
-        address = address_of(memory)
-        if memory.flags.c_contiguous:
-            return cls(np.array([address], np.uint64), np.array([memory.nbytes], np.uint32), write, signal)
-        offsets, sizes = _rows_of(memory.shape, memory.strides, memory.itemsize)
-        return cls(offsets + np.uint64(address), sizes, write, signal)
-
-    def signalled(self, signal: Mbarrier) -> MemoryAccess:
-        """Return an access to the same bytes that completes on an mbarrier."""
-        made = MemoryAccess.__new__(MemoryAccess)
-        made.starts, made.sizes, made.where = self.starts, self.sizes, self.where
-        made.write, made.reads, made.signal = self.write, self.reads, signal
-        return made
-
-    @classmethod
-    def together(cls, accesses: Iterable[MemoryAccess]) -> tuple[MemoryAccess, ...]:
-        """Merge accesses into at most one read and one write; their mbarriers are dropped."""
-        found = list(accesses)
-        made = []
-        for write in (False, True):
-            parts = [t for t in found if t.write is write]
-            if parts:
-                sizes = [np.broadcast_to(t.sizes, t.starts.shape) for t in parts]
-                starts = np.concatenate([t.starts for t in parts])
-                made.append(cls(starts, np.concatenate(sizes), write, reads=any(t.reads for t in parts)))
-        return tuple(made)
-
-
-class AccessMarks(Protocol):
-    """What marks in a worker process which bytes of device memory its clusters have accessed; compiled code marks its own accesses."""
-
-    def mark(self, accesses: Iterable[MemoryAccess]) -> None:
-        """Mark accesses; those to other memory than device memory are left out."""
-
-    def mark_once(self, accesses: tuple[MemoryAccess, ...]) -> None:
-        """Mark accesses that an operation repeats, given as the same object each time."""
-
-
-class UndefinedBits(Protocol):
-    """The undefined bits of memory, which an observer keeps."""
-
-    def of(self, memory: NDArray[Any]) -> NDArray[Any]:
-        """Return the undefined bits of a part of memory as an array of the same form. What is written to it changes them."""
-
-    def origin(self, others: Iterable[int]) -> int:
-        """Return the origin of undefined bits that come from what the operation reads in memory, and from bits with other origins."""
-
-
-@dataclass(slots=True, eq=False)
-class AsyncOperation:
-    """An asynchronous operation between issue and completion.
-
-    ``perform`` moves the data and signals completion; the policy decides when it is called. Operations with the same ``queue`` perform in
-    order of issue (all tcgen05 operations of a CTA or CTA pair); operations with queue None perform in any order. If ``after`` is not None,
-    the operation only signals the completion of the operations in ``after``, and performs as soon as all of them are done.
-    """
-
-    name: str
-    op: Op
-    cta: Cta
-    perform: Callable[[], None]
-    queue: Hashable | None = None
-    thread: Hashable | None = None
-    after: tuple[AsyncOperation, ...] | None = None
-    done: bool = field(default=False)
-    accesses: Callable[[], Iterable[MemoryAccess]] | None = None
-    """Returns what the operation reads and writes; observers call it at issue."""
-    undefined: Callable[[UndefinedBits], None] | None = None
-    """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
-    tiles: Callable[[], Iterable[CopiedTile]] | None = None
-    """Returns the boxes of arrays that it copies to shared memory."""
-    tile_at: Callable[[tuple[int, ...], Cta, int], CopiedTile] | None = None
-    """Returns the box of its tensor map at coordinates, wholly inside the tensor, as it would be copied to an offset in shared memory."""
-    bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None
-    """Returns the contiguous bytes that it copies to shared memory."""
-    words: NDArray[np.uint64] | None = None
-    """What threads have asked it to copy to shared memory: rows as compiled code notes them (`ptxlab.engine.context.Word.PENDING`)."""
-    product: Callable[[], MatrixProduct] | None = None
-    """Returns the product of matrices that it computes."""
-    tensor_copy: Callable[[], TensorCopy] | None = None
-    """Returns what it copies from shared to tensor memory."""
-    details: Callable[[], Product] | None = None
-    """Returns the same in numbers: shape, descriptors, operands, and where D is."""
-    agent: Any = None
-    """Data that an observer attaches to the operation."""
 
 
 class Machine(Protocol):

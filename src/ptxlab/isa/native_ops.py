@@ -64,7 +64,7 @@ class BoxWord(IntEnum):
     INSIDE = 38
     """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
     RANGES = 46
-    """of the bytes in global memory, `ptxlab.isa.context.MemoryAccess.where`, less the address of the first byte"""
+    """of the bytes in global memory, `ptxlab.isa.operations.MemoryAccess.where`, less the address of the first byte"""
     END = 50
 
 

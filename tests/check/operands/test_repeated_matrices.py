@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ptxlab.check.operands.elements.check import ElementCheck
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 
 from . import loop_kernels
@@ -39,7 +39,7 @@ def both_ways(text: str, tiles: int = TILES, **options: Any) -> tuple[list[Any],
             patch.setattr(ElementCheck, "multiplied", counted)
             patch.setattr(MmaProgram, "optimised", True)
             if not repeats:
-                patch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
             result, right = launch(text, tiles, check="operands", **options)
             found.append((result.diagnostics, result.stats.instructions, result.stats.services, result.completed, right))
     assert found[0] == found[1]

@@ -15,9 +15,9 @@ from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine import mirrored
 from ptxlab.engine.program import Observed
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.memory.global_memory import DeviceMemory

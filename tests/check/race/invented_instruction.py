@@ -11,8 +11,9 @@ import numpy as np
 from ptxlab.engine.lowering.matching import candidates
 from ptxlab.isa import CATALOGUE, load_all
 from ptxlab.isa.catalogue import match, service
-from ptxlab.isa.context import U8, AsyncOperation, Mbarrier, MemoryAccess, WarpContext
+from ptxlab.isa.context import U8, Mbarrier, WarpContext
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 
 BYTES = 16
 

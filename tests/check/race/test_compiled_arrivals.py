@@ -17,7 +17,7 @@ from ptxlab.check.operands._observer import OperandCheck
 from ptxlab.check.race import _barriers, _operations
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, MbarrierWord, Use
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from tests.machine import test_direct_arrivals as lists
 from tests.sweep_helpers import spread
 
@@ -39,10 +39,10 @@ def both_ways(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, name: str
     ``name`` is that of a function of warps without which compiled code does something else not, either.
     """
     found = []
-    for way in (getattr(warps, name), lambda launch: 0):
+    for way in (getattr(context_words, name), lambda launch: 0):
         made: list[Any] = []
         with monkeypatch.context() as patch:
-            patch.setattr(warps, name, way)
+            patch.setattr(context_words, name, way)
             for kind in (Clocks, MbarrierClock):
                 patch.setattr(kind, "__init__", _noting(kind.__init__, made))
             tiles: list[Any] = []

@@ -16,7 +16,7 @@ from ptxlab.check.race.shadow import shadow as shadow_module
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 
 from .small_kernels import SCHEDULES, found, launch
 

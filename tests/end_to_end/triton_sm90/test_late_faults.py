@@ -10,7 +10,7 @@ import ptxlab
 from ptxlab.check.race.shadow import shadow
 from ptxlab.diagnostics import render_text
 from ptxlab.engine.repetitions import Repetitions
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 from tests.end_to_end.triton.case_helpers import SM90
 
@@ -57,7 +57,7 @@ def test_a_fault_is_found_whenever_it_comes(name: str, monkeypatch: pytest.Monke
     for number in (2, 11, 11):
         if len(found) == 2:
             assert known
-            monkeypatch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+            monkeypatch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
         kernel = ptxlab.loads(text_of(name, number)).kernel()
         result = kernel.launch(**case.geometry(), args=[*case.args, *case.scratch()], check="all")
         found.append((render_text(result.diagnostics), result.stats.services, result.stats.instructions))

@@ -20,7 +20,7 @@ import ptxlab
 from ptxlab.engine import repetitions
 from ptxlab.engine.llvm import _direct_services
 from ptxlab.isa.bulk import _box_words, _tensor
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 
 Step = tuple[int, ...]
 HANDLED: list[int] = []
@@ -184,7 +184,7 @@ def launch(
 def both(lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, **options: Any) -> tuple[NDArray[np.uint8], ptxlab.Result, list[int]]:
     """What a launch gives, which is the same if the handler completes each copy; and the calls of the handler."""
     found = []
-    table = warps._table_of_repetitions
+    table = context_words._table_of_repetitions
     for way in (table, lambda launch: 0):
         memories: list[Any] = []
 
@@ -194,7 +194,7 @@ def both(lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, **options:
             return address
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(warps, "_table_of_repetitions", noted)
+            patch.setattr(context_words, "_table_of_repetitions", noted)
             HANDLED.clear()
             out, result = launch(lists, arrivals, **options)
         stats = result.stats.instructions, result.stats.services, memories[0].progress[0], result.completed
@@ -295,10 +295,10 @@ ret;
 }
 """
     loaded, found = ptxlab.loads(text).kernel(), []
-    table = warps._table_of_repetitions
+    table = context_words._table_of_repetitions
     for way in (lambda launch: 0, table, table):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(warps, "_table_of_repetitions", way)
+            patch.setattr(context_words, "_table_of_repetitions", way)
             HANDLED.clear()
             array = np.ones((4096, 1024), np.uint8)
             args = [ptxlab.TensorMap(array, box=(1024 // 8, 8))]
@@ -375,7 +375,7 @@ def test_too_many_bytes_that_nobody_expects() -> None:
     for table in (None, lambda launch: 0):
         with pytest.MonkeyPatch.context() as patch:
             if table is not None:
-                patch.setattr(warps, "_table_of_repetitions", table)
+                patch.setattr(context_words, "_table_of_repetitions", table)
             HANDLED.clear()
             result = text.launch(grid=1, block=32, args=[ptxlab.TensorMap(TENSOR, box=(64, 8))], check="none")
         assert [d.code for d in result.diagnostics] == ["B506"]

@@ -18,7 +18,7 @@ from ptxlab.engine import repetitions
 from ptxlab.engine.llvm import _direct_services
 from ptxlab.isa.tcgen05 import _alloc, _mma
 from ptxlab.machine.launch.launch import Launch
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, Cells, launch
 
@@ -104,7 +104,7 @@ def both(text: str, image: NDArray[np.uint8], before: Cells, **options: Any) -> 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Launch, "forget", lambda self: (progress.append(self.progress), forget(self)))
             if not repeats:
-                patch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
             HANDLED.clear()
             after, result = launch(text, image, before, **{"check": ("tmem", "descriptor"), **options})
             stats = result.stats.instructions, result.stats.services, result.completed
@@ -371,7 +371,7 @@ ret;
         for repeats in (True, False):
             with pytest.MonkeyPatch.context() as patch:
                 if not repeats:
-                    patch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+                    patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
                 args = [descriptor(BASE), idesc(), second, np.zeros(1, np.uint32)]
                 result = loaded.launch(grid=2, block=32, args=args, check="none", device=ptxlab.Device(sms=1))
             assert [d.code for d in result.diagnostics] == codes

@@ -18,7 +18,7 @@ from ptxlab.diagnostics import render_text
 from ptxlab.engine.repetitions import Repetitions
 from ptxlab.isa.wgmma._state import Warpgroup
 from ptxlab.machine.launch import launch as launching
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 
 from .test_repeated import COMMIT, FENCE, IN_REGISTERS, LOOPS, MISTAKES, WAIT, module, product
@@ -62,8 +62,8 @@ def both_ways(text: str, threads: int = 256, **options: Any) -> tuple[str, list[
             patch.setattr(Sanitizer, "ended", lambda self, cta: (clocks.append(cta.state["race"].rows.tobytes()), ended(self, cta))[1])  # noqa: B023
             if not repeats:
                 patch.setattr(launching, "turns_of", lambda launch, dispatch: None)
-                patch.setattr(warps, "_permit_arrivals", _nothing)
-                patch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+                patch.setattr(context_words, "_permit_arrivals", _nothing)
+                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
             for number, (owner, name) in enumerate(((Warpgroup, "issue"), (Warpgroup, "wait_for"), (Repetitions, "add"))):
                 patch.setattr(owner, name, counted(number, getattr(owner, name)))
             out = np.zeros((2 * threads, 256), np.uint32)

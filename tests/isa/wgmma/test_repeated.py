@@ -13,7 +13,7 @@ import ptxlab
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.engine.repetitions import Repetitions
 from ptxlab.isa.wgmma._state import Warpgroup
-from ptxlab.machine.warp import warp as warps
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 
 from . import wgmma_helpers as bench
@@ -79,7 +79,7 @@ def launched(text: str, monkeypatch: pytest.MonkeyPatch, threads: int = 256, **o
         for repeats in (True, True, False):
             called.clear()
             if not repeats:
-                patch.setattr(warps, "_table_of_repetitions", lambda launch: 0)
+                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
             out = np.zeros((2 * threads, 256), np.uint32)
             result = kernel.launch(grid=(2,), block=(threads,), args=[out], **({"check": "none"} | options))
             stats = result.stats.instructions, result.stats.services

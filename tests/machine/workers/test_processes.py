@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.workers import processes, worker
 from ptxlab.machine.workers.accesses import AccessMaps, Groups, buffer_size, conflict, put, result_rows, take

@@ -31,14 +31,14 @@ from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.word_sources import address_in
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.observe.observer import ObservedRepetition

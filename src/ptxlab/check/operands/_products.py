@@ -12,7 +12,7 @@ from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
 from ptxlab.check.operands.words.repeated import LastTaken
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
     from ptxlab.check.operands.words.check import WordCheck, Words
     from ptxlab.engine.repetitions import Call
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
 
 _Operands: TypeAlias = "tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]"

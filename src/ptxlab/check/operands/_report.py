@@ -13,15 +13,15 @@ from ptxlab.check.operands._candidates import Candidate
 from ptxlab.check.operands._image import GROUP
 from ptxlab.check.operands._rest import Rest
 from ptxlab.engine.word_sources import NO_SOURCE
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, TileArray
 from ptxlab.isa.tcgen05.constants import buffer_of
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, TileArray
 from ptxlab.machine.memory.global_memory import AccessError
 from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
-    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 

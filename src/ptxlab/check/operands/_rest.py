@@ -12,12 +12,12 @@ from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct
 from ptxlab.layout import fragment
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Rest", "RestRows"]

@@ -19,14 +19,14 @@ from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands.elements.slots import expanded_addresses
 from ptxlab.check.operands.words.images import words_in_chunks
 from ptxlab.engine.word_sources import NO_SOURCE
-from ptxlab.isa.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
+from ptxlab.isa.operations.tiles import CHUNK, MatrixProduct, ScaleFactors, TensorCopy
 from ptxlab.layout import decompression
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._shared_tiles import Entries
     from ptxlab.check.operands.words.check import Words
     from ptxlab.engine.listed_words import ListedWords
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
 
 __all__ = ["ScaleCheck", "TensorSources"]
 

@@ -14,7 +14,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
 if TYPE_CHECKING:

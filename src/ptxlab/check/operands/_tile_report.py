@@ -15,11 +15,11 @@ from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, map_text, rows_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TensorCopy, TileArray
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, MatrixOperand, TensorCopy, TileArray
 from ptxlab.tables import DECOMPRESSIONS, SWIZZLES
 
 if TYPE_CHECKING:
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
 
 __all__ = ["TileReporter"]
 

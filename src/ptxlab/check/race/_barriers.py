@@ -21,7 +21,6 @@ from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
-from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     ClusterArrive,
     ClusterWait,
@@ -35,6 +34,7 @@ from ptxlab.isa.effects import (
     MbarrierWait,
 )
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import MemoryAccess
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp

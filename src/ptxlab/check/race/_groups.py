@@ -11,9 +11,9 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.slots import CopySlot, Slot
 from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
 from ptxlab.check.race.shadow.shadow_ir import StateWord
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp

@@ -23,9 +23,9 @@ from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.clocks.slots import BulkSlot, Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Unit
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import address_of
 

@@ -48,7 +48,6 @@ from ptxlab.check.race.shadow.shadow_ir import (
 from ptxlab.check.race.shadow.transfers import columns_of
 from ptxlab.engine.direct_services import is_direct, is_direct_arrival
 from ptxlab.engine.program import Program
-from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Asynchronous,
     CommitGroup,
@@ -67,6 +66,7 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Const, Op
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:

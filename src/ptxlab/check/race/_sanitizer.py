@@ -30,7 +30,6 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services
 from ptxlab.engine.repetitions import repeatable
 from ptxlab.engine.support.event_rows import ROW_WORDS
-from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
@@ -52,6 +51,7 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.observe.event_buffer import EventBuffer
 from ptxlab.machine.observe.observer import BarrierFunctions, ClusterFunctions, Observer, Uses
 

@@ -16,10 +16,10 @@ from ptxlab.check.race.shadow.shadow_ir import AgentWord
 from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
-from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.warp.consumption import Consumption
 from ptxlab.native import BoundedCache, address_of
 

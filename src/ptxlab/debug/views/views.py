@@ -23,8 +23,8 @@ from ptxlab.isa.effects import Asynchronous
 if TYPE_CHECKING:
     from ptxlab.debug._report import Stop
     from ptxlab.diagnostics import Diagnostic
-    from ptxlab.isa.context import AsyncOperation
-    from ptxlab.isa.tiles import Product
+    from ptxlab.isa.operations import AsyncOperation
+    from ptxlab.isa.operations.tiles import Product
     from ptxlab.layout import Major
 
 __all__ = ["Views"]

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import chunks_outside
 from ptxlab.isa.bulk._tiled import Box
-from ptxlab.isa.context import AsyncOperation, MemoryAccess, WarpContext
+from ptxlab.isa.context import WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.native import address_of, move_address
 
 __all__ = ["repeat_box"]

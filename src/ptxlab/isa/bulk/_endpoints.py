@@ -8,13 +8,13 @@ from functools import partial
 
 from ptxlab._records import dataclass
 from ptxlab.descriptors import TENSOR_MAP_BYTES
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.address_space import PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.bulk._linear_syntax import COMMIT_GROUP, WAIT_GROUP
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Addr, Const, Resolved, SymbolAddress, Unused
-from ptxlab.isa.tiles import CopiedBytes, CopiedTile
+from ptxlab.isa.operations.tiles import CopiedBytes, CopiedTile
 
 __all__ = [
     "Target",
@@ -58,18 +58,18 @@ def start(
     warp: context.WarpContext,
     lane: int,
     perform: Callable[[], None],
-    accesses: Callable[[], Iterable[context.MemoryAccess]] | None = None,
+    accesses: Callable[[], Iterable[operations.MemoryAccess]] | None = None,
     *maps: context.U8,
-    undefined: Callable[[context.UndefinedBits], None] | None = None,
+    undefined: Callable[[operations.UndefinedBits], None] | None = None,
     tiles: Callable[[], Iterable[CopiedTile]] | None = None,
     bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None,
-    repeated: Callable[[], tuple[context.MemoryAccess, ...]] | None = None,
-) -> context.AsyncOperation:
-    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.context.AsyncOperation`.
+    repeated: Callable[[], tuple[operations.MemoryAccess, ...]] | None = None,
+) -> operations.AsyncOperation:
+    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.operations.AsyncOperation`.
 
     ``repeated`` returns its accesses to global memory, the same object for all copies of the same bytes.
     """
-    made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
+    made = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
     marks = warp.machine.marks
     if marks is not None:
         if repeated is not None:
@@ -77,7 +77,7 @@ def start(
         elif accesses is not None:
             marks.mark(accesses())
         if maps:
-            marks.mark(context.MemoryAccess.of(each, False) for each in maps)
+            marks.mark(operations.MemoryAccess.of(each, False) for each in maps)
     if accesses is not None and warp.machine.observed:
         made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
         made.undefined, made.tiles, made.bytes_copied = undefined, tiles, bytes_copied
@@ -85,10 +85,12 @@ def start(
     return made
 
 
-def _with_maps(accesses: Callable[[], Iterable[context.MemoryAccess]], maps: tuple[context.U8, ...]) -> Iterator[context.MemoryAccess]:
+def _with_maps(
+    accesses: Callable[[], Iterable[operations.MemoryAccess]], maps: tuple[context.U8, ...]
+) -> Iterator[operations.MemoryAccess]:
     yield from accesses()
     for each in maps:
-        yield context.MemoryAccess.of(each, False)
+        yield operations.MemoryAccess.of(each, False)
 
 
 def used_maps(warp: context.WarpContext, address: int) -> tuple[context.U8, ...]:
@@ -98,19 +100,19 @@ def used_maps(warp: context.WarpContext, address: int) -> tuple[context.U8, ...]
     return (warp.machine.global_view(warp, address, TENSOR_MAP_BYTES, False),)
 
 
-def delivered(targets: list[Target], size: int, *sources: context.U8) -> Iterator[context.MemoryAccess]:
+def delivered(targets: list[Target], size: int, *sources: context.U8) -> Iterator[operations.MemoryAccess]:
     """The accesses of a copy to shared memory that completes on mbarriers, for observers."""
     for source in sources:
-        yield context.MemoryAccess.of(source, False)
+        yield operations.MemoryAccess.of(source, False)
     for cta, offset, barrier in targets:
-        yield context.MemoryAccess.of(cta.shared[offset : offset + size], True, barrier)
+        yield operations.MemoryAccess.of(cta.shared[offset : offset + size], True, barrier)
 
 
-def moved(source: context.U8, *targets: context.U8) -> Iterator[context.MemoryAccess]:
+def moved(source: context.U8, *targets: context.U8) -> Iterator[operations.MemoryAccess]:
     """The accesses of a copy that does not complete on an mbarrier, for observers."""
-    yield context.MemoryAccess.of(source, False)
+    yield operations.MemoryAccess.of(source, False)
     for target in targets:
-        yield context.MemoryAccess.of(target, True)
+        yield operations.MemoryAccess.of(target, True)
 
 
 def is_parameter(address: int) -> bool:
@@ -231,11 +233,11 @@ _KEY = "bulk groups"
 class _Thread:
     """The uncommitted operations of one thread, and its committed groups that may be pending, oldest first."""
 
-    open: list[context.AsyncOperation] = field(default_factory=list)
-    groups: list[list[context.AsyncOperation]] = field(default_factory=list)
+    open: list[operations.AsyncOperation] = field(default_factory=list)
+    groups: list[list[operations.AsyncOperation]] = field(default_factory=list)
 
 
-def track(warp: context.WarpContext, lane: int, operation: context.AsyncOperation) -> None:
+def track(warp: context.WarpContext, lane: int, operation: operations.AsyncOperation) -> None:
     """Add an operation to the thread's next bulk group, unless it is complete already."""
     if not operation.done:
         threads: dict[int, _Thread] = warp.state.setdefault(_KEY, {})
@@ -262,7 +264,7 @@ def wait_group(warp: context.WarpContext) -> context.Wait | None:
         return None
     operand = warp.op.operands[0]
     count = operand.value & 0xFFFFFFFF if isinstance(operand, Const) else warp.uniform(operand)
-    awaited: list[context.AsyncOperation] = []
+    awaited: list[operations.AsyncOperation] = []
     for lane, thread in list(threads.items()):
         if not warp.mask >> lane & 1:
             continue

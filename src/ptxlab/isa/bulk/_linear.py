@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, track
 from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
 from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, put, put_undefined, undefined_combiner, watched
@@ -16,7 +16,7 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
-from ptxlab.isa.tiles import CopiedBytes
+from ptxlab.isa.operations.tiles import CopiedBytes
 
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
@@ -108,7 +108,7 @@ def _copied(size: int, targets: list[Target], origin: int | tuple[context.Cta, i
 
 
 def _deliver_undefined(
-    source: context.U8, size: int, targets: list[Target], combine: Combine | None, undefined: context.UndefinedBits
+    source: context.U8, size: int, targets: list[Target], combine: Combine | None, undefined: operations.UndefinedBits
 ) -> None:
     for cta, offset, _ in targets:
         put_undefined(cta.shared[offset : offset + size], source, combine, undefined)

@@ -12,7 +12,7 @@ from ptxlab._records import dataclass
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, TensorMapFields, decode_tensor_map, replace_field
 from ptxlab.isa import context
 from ptxlab.isa.bulk._tiled import Box, Columns, Pixels, Region
-from ptxlab.isa.tiles import CHUNK, TileArray
+from ptxlab.isa.operations.tiles import CHUNK, TileArray
 from ptxlab.layout import wide_positions
 from ptxlab.native import BoundedCache
 from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk._endpoints import Target
 from ptxlab.isa.bulk._map_cache import TileMap, array_of
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8, Staged
 from ptxlab.isa.bulk._tiled import Box, Pixels, Region
-from ptxlab.isa.tiles import CHUNK, CopiedTile, TileArray
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.native import address_of, mover
 
 __all__ = ["PreparedTmaCopy", "chunks_outside"]
@@ -83,7 +83,7 @@ class PreparedTmaCopy:
         self.coordinates = coordinates
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
-        self._outside: tuple[context.MemoryAccess, ...] = ()
+        self._outside: tuple[operations.MemoryAccess, ...] = ()
         self._copied: tuple[TileArray | None, Callable[[], U8], NDArray[np.int64] | None] | None = None
         self._orders: dict[int, NDArray[np.intp]] = {}
         whole = isinstance(box, Box) and part.whole and len(memory) >= part.size
@@ -141,13 +141,13 @@ class PreparedTmaCopy:
             found = self._orders[offset] = self.box.order(offset)
         return found
 
-    def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
+    def deliver_undefined(self, targets: list[Target], undefined: operations.UndefinedBits) -> None:
         """Do to undefined bits what `deliver` does to the data."""
         dense = self.box.load_undefined(undefined.of(self.memory), self.part)
         for cta, offset, _ in targets:
             self.box.scatter(dense, undefined.of(cta.shared), offset)
 
-    def store_undefined(self, cta: context.Cta, offset: int, combine: Combine | None, undefined: context.UndefinedBits) -> None:
+    def store_undefined(self, cta: context.Cta, offset: int, combine: Combine | None, undefined: operations.UndefinedBits) -> None:
         """Do to undefined bits what `store` does to the data."""
         box, found = self.box, self.box.gather(undefined.of(cta.shared), offset)
         if self.part.size > self.inside.size:
@@ -166,25 +166,25 @@ class PreparedTmaCopy:
         target, order = self._whole
         mover(box.chunk)(cta.shared_address + offset, address_of(self._order(offset)), target, order, self._count)
 
-    def loaded(self, targets: list[Target]) -> Iterator[context.MemoryAccess]:
+    def loaded(self, targets: list[Target]) -> Iterator[operations.MemoryAccess]:
         """The accesses of `deliver`, for observers."""
         yield from self.outside(False)
         for cta, offset, barrier in targets:
             yield _range(cta.shared_address + offset, self.box.footprint, True).signalled(barrier)
 
-    def stored(self, cta: context.Cta, offset: int) -> Iterator[context.MemoryAccess]:
+    def stored(self, cta: context.Cta, offset: int) -> Iterator[operations.MemoryAccess]:
         """The accesses of `store`, for observers."""
         yield _range(cta.shared_address + offset, self.box.footprint, False)
         yield from self.outside(True)
 
-    def outside(self, write: bool) -> tuple[context.MemoryAccess, ...]:
+    def outside(self, write: bool) -> tuple[operations.MemoryAccess, ...]:
         """The accesses to global memory, the same object each time: a prepared copy has one direction."""
         if not self._outside:
             part = self.part if len(self.memory) >= self.part.size else self.inside
-            self._outside = tuple(context.MemoryAccess.of(each, write) for each in self.box.views(self.memory, part))
+            self._outside = tuple(operations.MemoryAccess.of(each, write) for each in self.box.views(self.memory, part))
         return self._outside
 
 
 @lru_cache(maxsize=4096)
-def _range(address: int, size: int, write: bool) -> context.MemoryAccess:
-    return context.MemoryAccess(np.array([address], np.uint64), np.array([size], np.uint32), write)
+def _range(address: int, size: int, write: bool) -> operations.MemoryAccess:
+    return operations.MemoryAccess(np.array([address], np.uint64), np.array([size], np.uint32), write)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 
 __all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "put", "put_undefined", "undefined_combiner", "watched", "whole_elements"]
 
@@ -140,7 +140,7 @@ def undefined_combiner(type: str) -> Combine:
     return either
 
 
-def put_undefined(target: U8, source: U8, combine: Combine | None, undefined: context.UndefinedBits) -> None:
+def put_undefined(target: U8, source: U8, combine: Combine | None, undefined: operations.UndefinedBits) -> None:
     """Do to undefined bits what `put` does to the data."""
     put(undefined.of(target), undefined.of(source), combine)
 

@@ -7,15 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._reduce import Combine, combiner, put, undefined_combiner
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
 from ptxlab.isa.operands import Group
+from ptxlab.isa.operations.tiles import CopiedBytes
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.tiles import CopiedBytes
 
 _STORE = "Data Movement and Conversion Instructions: st.async"
 _REDUCE = "Parallel Synchronization and Communication Instructions: red.async"
@@ -70,7 +70,7 @@ def _put(target: context.U8, value: context.U8, combine: Combine | None, barrier
         barrier.complete_tx(len(value))
 
 
-def _put_undefined(target: context.U8, masks: context.U8 | None, combine: Combine | None, undefined: context.UndefinedBits) -> None:
+def _put_undefined(target: context.U8, masks: context.U8 | None, combine: Combine | None, undefined: operations.UndefinedBits) -> None:
     if masks is not None:
         put(undefined.of(target), masks, combine)
 
@@ -181,4 +181,4 @@ def store_zeros(warp: context.WarpContext) -> None:
             warp.fault("C902", "the initial value of st.bulk must be 0")
         cta, offset = shared_range(warp, 0, lane, size, _UNIT, True)
         cta.shared[offset : offset + size] = 0
-        warp.access(context.MemoryAccess.of(cta.shared[offset : offset + size], True))
+        warp.access(operations.MemoryAccess.of(cta.shared[offset : offset + size], True))

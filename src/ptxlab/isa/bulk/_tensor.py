@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from ptxlab._records import dataclass
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk._box_words import repeat_box
 from ptxlab.isa.bulk._endpoints import (
     Target,
@@ -39,7 +39,7 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, BoxOperands, Completion, Space, Unit
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
-from ptxlab.isa.tiles import CopiedTile
+from ptxlab.isa.operations.tiles import CopiedTile
 from ptxlab.native import BoundedCache
 
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
@@ -324,7 +324,7 @@ def gather(warp: context.WarpContext) -> None:
 
 
 def _gather_undefined(
-    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target], undefined: context.UndefinedBits
+    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target], undefined: operations.UndefinedBits
 ) -> None:
     dense = np.concatenate([box.load_undefined(undefined.of(each), region) for each, region in zip(sources, regions, strict=True)])
     for cta, offset, _ in targets:
@@ -333,7 +333,7 @@ def _gather_undefined(
 
 def _gathered(
     box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
-) -> Iterator[context.MemoryAccess]:
+) -> Iterator[operations.MemoryAccess]:
     return delivered(targets, four.footprint, *map(box.read, sources, regions))
 
 
@@ -375,7 +375,7 @@ def scatter(warp: context.WarpContext) -> None:
         track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined))
 
 
-def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
+def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[operations.MemoryAccess]:
     return moved(source, *map(box.read, targets, regions))
 
 
@@ -390,7 +390,7 @@ def _scatter_undefined(
     regions: list[Region],
     cta: context.Cta,
     offset: int,
-    undefined: context.UndefinedBits,
+    undefined: operations.UndefinedBits,
 ) -> None:
     _scatter(box, four, [undefined.of(target) for target in targets], regions, undefined.of(cta.shared), offset)
 

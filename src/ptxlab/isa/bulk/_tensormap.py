@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk._endpoints import generic_address, is_shared, lanes
 from ptxlab.isa.bulk._map_cache import BYTES, replaced
 from ptxlab.isa.catalogue import Qualifiers, native, service
@@ -146,7 +146,7 @@ def replace(warp: context.WarpContext) -> None:
         index = warp.lane_value(warp.op.operands[1], 32, lane) if ordinal else None
         value = warp.lane_value(warp.op.operands[2 if ordinal else 1], bits, lane)
         place[:] = replaced(warp, place, warp.q.field, index, value)
-        warp.access(context.MemoryAccess.of(place, True))
+        warp.access(operations.MemoryAccess.of(place, True))
 
 
 @service(_FENCED, outputs=0, effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True))
@@ -162,7 +162,7 @@ def cp_fenceproxy(warp: context.WarpContext) -> None:
     target = _place(warp, 0, lane, "global", True)
     np.copyto(target, source)
     warp.machine.progress += 1
-    warp.access(context.MemoryAccess.of(source, False), context.MemoryAccess.of(target, True))
+    warp.access(operations.MemoryAccess.of(source, False), operations.MemoryAccess.of(target, True))
 
 
 @native(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from ptxlab._arrays import distinct
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, native, pure, service
-from ptxlab.isa.context import MemoryAccess, WarpContext
+from ptxlab.isa.context import WarpContext
 from ptxlab.isa.effects import Access, Space
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.memory._modifiers import WIDE_ADDRESS
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "

@@ -6,9 +6,10 @@ from typing import Any
 
 from ptxlab._records import dataclass
 from ptxlab.isa.catalogue import service
-from ptxlab.isa.context import AsyncOperation, Wait, WarpContext
+from ptxlab.isa.context import Wait, WarpContext
 from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitGroup
 from ptxlab.isa.operands import Const
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.sync._mbarrier import mbarrier_at, targets
 from ptxlab.isa.sync._mbarrier_syntax import COPIES_ARRIVE

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
 from ptxlab.isa import context
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.layout import PlacedOperand
 
 __all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]

@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.formats import pack, unpack
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk import lanes, masked, thread_of
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Pipe, Space, Unit
 from ptxlab.isa.form import IGNORED, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, Address, Register
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, TensorCopy
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import block, common, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, TensorCopy
 from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
 from ptxlab.native import BoundedCache
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
@@ -131,16 +131,16 @@ class _Copy:
     lanes: NDArray[np.int64]
     column: int
     columns: int
-    known: BoundedCache[tuple[int, ...], tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
+    known: BoundedCache[tuple[int, ...], tuple[operations.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
 
-    def accesses(self, cta_group: CtaGroup) -> tuple[context.MemoryAccess, ...]:
+    def accesses(self, cta_group: CtaGroup) -> tuple[operations.MemoryAccess, ...]:
         """The bytes that each CTA reads and writes."""
         found = self.known.get(cta_group.places)
         if found is None:
             found = self.known[cta_group.places] = tuple(map(common, self._accesses(cta_group.ctas)))
         return found
 
-    def _accesses(self, ctas: tuple[context.Cta, ...]) -> Iterator[context.MemoryAccess]:
+    def _accesses(self, ctas: tuple[context.Cta, ...]) -> Iterator[operations.MemoryAccess]:
         for cta in ctas:
             yield operand(cta, self.source, self.operand.data)
             yield from block(cta, self.column, self.columns, self.lanes.T.reshape(-1), True)
@@ -154,7 +154,7 @@ class _Copy:
         for cta in ctas:
             self._move(cta.shared, cta.tensor.words)
 
-    def move_undefined(self, ctas: tuple[context.Cta, ...], undefined: context.UndefinedBits) -> None:
+    def move_undefined(self, ctas: tuple[context.Cta, ...], undefined: operations.UndefinedBits) -> None:
         """The same for the undefined bits."""
         for cta in ctas:
             self._move(undefined.of(cta.shared), undefined.of(cta.tensor.words))
@@ -209,7 +209,7 @@ def shift_down(words: context.U32, column: int) -> None:
     rows[:, :, :-1] = rows[:, :, 1:]
 
 
-def _shifted(ctas: tuple[context.Cta, ...], column: int) -> Iterator[context.MemoryAccess]:
+def _shifted(ctas: tuple[context.Cta, ...], column: int) -> Iterator[operations.MemoryAccess]:
     for cta in ctas:
         yield from block(cta, column, _SHIFTED_COLUMNS, slice(None), True)
 
@@ -219,7 +219,7 @@ def _perform_shift(ctas: tuple[context.Cta, ...], column: int) -> None:
         shift_down(cta.tensor.words, column)
 
 
-def _shift_undefined(ctas: tuple[context.Cta, ...], column: int, undefined: context.UndefinedBits) -> None:
+def _shift_undefined(ctas: tuple[context.Cta, ...], column: int, undefined: operations.UndefinedBits) -> None:
     for cta in ctas:
         shift_down(undefined.of(cta.tensor.words), column)
 
@@ -282,7 +282,7 @@ def commit(warp: context.WarpContext) -> None:
         else:
             _nothing_to_track(warp)
         tracked = tuple(o for o in state.in_flight if o.thread == thread and not o.done)
-        operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)
+        operation = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)
         warp.machine.enqueue(operation)
 
 

@@ -16,14 +16,14 @@ from ptxlab import numerics
 from ptxlab._records import dataclass
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.formats import decode
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
+from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
 from ptxlab.native import BoundedCache
 
 __all__ = ["A_COLUMNS", "Disabled", "Plan"]
@@ -78,7 +78,7 @@ class Plan:
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
     operands: tuple[MatrixOperand, ...] = ()
-    known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
+    known: BoundedCache[Hashable, tuple[operations.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
     columns: int = field(init=False, default=0)
     """Columns of D."""
@@ -150,18 +150,20 @@ class Plan:
             found.append((of_a[source], of_b[part], unit.accumulator(self.column)))
         return self.kernel.program(found)
 
-    def accesses(self, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[context.MemoryAccess]:
+    def accesses(self, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[operations.MemoryAccess]:
         """The bytes that the operation reads and writes; cached for each CTA group."""
         key: Hashable = cta_group.places, accumulate
         if disabled is not None:
             key = key, tuple(lanes.tobytes() for lanes in disabled)
         found = self.known.get(key)
         if found is None:
-            accesses = context.MemoryAccess.together(self._all_accesses(cta_group.ctas, accumulate, disabled))
+            accesses = operations.MemoryAccess.together(self._all_accesses(cta_group.ctas, accumulate, disabled))
             found = self.known[key] = tuple(map(common, accesses))
         return found
 
-    def _all_accesses(self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[context.MemoryAccess]:
+    def _all_accesses(
+        self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None
+    ) -> Iterator[operations.MemoryAccess]:
         for number, cta in enumerate(ctas):
             yield operand(cta, self.b, self.b_format.slot_bytes)
             if isinstance(self.a, Gather):

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask
 from ptxlab.isa import context
+from ptxlab.isa.operations.tiles import MatrixOperand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.isa.tcgen05._mma_units import format_of, units
 from ptxlab.isa.tcgen05._side_operands import metadata_cells, scaling_of
-from ptxlab.isa.tiles import MatrixOperand
 from ptxlab.layout import Major, zero_column_mask
 from ptxlab.tables import TYPE_BITS, data_path_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa._undefined_products import product_of
 from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
@@ -18,7 +18,7 @@ Some = NDArray[np.bool_]
 
 
 def multiply_undefined(
-    plan: Plan, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None, undefined: context.UndefinedBits
+    plan: Plan, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None, undefined: operations.UndefinedBits
 ) -> None:
     """Do to undefined bits what `Plan.perform` does to the data."""
     shared = [undefined.of(cta.shared) for cta in cta_group.ctas]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
-from ptxlab.isa.tiles import MatrixProduct, Product, TensorCopy
+from ptxlab.isa.operations.tiles import MatrixProduct, Product, TensorCopy
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
@@ -102,7 +102,7 @@ class State:
     pairs: list[PairRequest] = field(default_factory=list)
     checked: set[Hashable] = field(default_factory=set)
     ready: BoundedCache[Hashable, Any] = field(default_factory=lambda: BoundedCache(8192))
-    in_flight: list[context.AsyncOperation] = field(default_factory=list)
+    in_flight: list[operations.AsyncOperation] = field(default_factory=list)
     collectors: dict[str, Collector] = field(default_factory=dict)
     grants: dict[int, Op] = field(default_factory=dict)
     """First column of an allocation -> the instruction that made it."""
@@ -222,15 +222,15 @@ def launch(
     lane: int,
     cta_group: CtaGroup,
     perform: Callable[[], None],
-    accesses: Callable[[], Iterable[context.MemoryAccess]] | None = None,
-    undefined: Callable[[context.UndefinedBits], None] | None = None,
+    accesses: Callable[[], Iterable[operations.MemoryAccess]] | None = None,
+    undefined: Callable[[operations.UndefinedBits], None] | None = None,
     product: Callable[[], MatrixProduct] | None = None,
     details: Callable[[], Product] | None = None,
     tensor_copy: Callable[[], TensorCopy] | None = None,
-) -> context.AsyncOperation:
-    """Issue an asynchronous operation on tensor memory, which is returned; see `ptxlab.isa.context.AsyncOperation`."""
+) -> operations.AsyncOperation:
+    """Issue an asynchronous operation on tensor memory, which is returned; see `ptxlab.isa.operations.AsyncOperation`."""
     thread = thread_of(warp, lane)
-    operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
+    operation = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
     if warp.machine.observed:
         operation.accesses, operation.undefined, operation.product, operation.details = accesses, undefined, product, details
         operation.tensor_copy = tensor_copy

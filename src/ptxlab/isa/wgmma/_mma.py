@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.catalogue import Flow, Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, Unit, WaitGroup, WgmmaFence
 from ptxlab.isa.native_ops import Nothing
@@ -126,7 +126,7 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
     if group.issue(member, share):
         queue = ("wgmma", id(group))
         act = partial(perform, group, share, warp.cta, warp.machine)
-        operation = context.AsyncOperation(op.opcode, op, warp.cta, act, queue, (warp.cta.ctaid, "warpgroup", group.index))
+        operation = operations.AsyncOperation(op.opcode, op, warp.cta, act, queue, (warp.cta.ctaid, "warpgroup", group.index))
         if warp.machine.observed:
             operation.accesses = partial(share.operands.accesses, warp.cta)
             operation.undefined = partial(read_undefined, group, share, warp.cta)
@@ -141,7 +141,7 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
     return None
 
 
-def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share, operation: context.AsyncOperation) -> None:
+def _repeat(warp: context.WarpContext, group: Warpgroup, share: Share, operation: operations.AsyncOperation) -> None:
     """Let compiled code repeat an instruction."""
     program, repetitions = share.operands.program, share.operands.repetitions
     if program is None or not program.optimised:

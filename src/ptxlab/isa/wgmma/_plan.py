@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab._records import dataclass
 from ptxlab.descriptors import WgmmaDescriptor
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.tiles import MatrixOperand
+from ptxlab.isa.operations.tiles import MatrixOperand
 from ptxlab.isa.warpgroup_words import Base
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_index, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._matrices import matrices_of
@@ -58,16 +58,16 @@ class Operands:
     matrices: tuple[MatrixOperand, ...] = ()
     program: numerics.MmaProgram | None = None
     repetitions: dict[bool, tuple[int, tuple[int, ...], object]] = field(default_factory=dict)
-    known: BoundedCache[int, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
+    known: BoundedCache[int, tuple[operations.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
 
-    def accesses(self, cta: context.Cta) -> tuple[context.MemoryAccess, ...]:
+    def accesses(self, cta: context.Cta) -> tuple[operations.MemoryAccess, ...]:
         """The bytes that the operation reads in this CTA, for observers; cached for each CTA."""
         base = cta.shared_address
         found = self.known.get(base)
         if found is None:
             runs = [placed.runs for placed in (self.a, self.b) if placed is not None]
-            accesses = (context.MemoryAccess(starts + np.uint64(base), sizes, False) for starts, sizes in runs)
-            found = self.known[base] = context.MemoryAccess.together(accesses)
+            accesses = (operations.MemoryAccess(starts + np.uint64(base), sizes, False) for starts, sizes in runs)
+            found = self.known[base] = operations.MemoryAccess.together(accesses)
         return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa import context
+from ptxlab.isa import context, operations
 from ptxlab.isa._undefined_products import product_of
 from ptxlab.isa.warpgroup_words import WARPS
 from ptxlab.isa.wgmma._accumulator import Accumulator, Undefined
@@ -35,7 +35,7 @@ def issue_undefined(share: Share, found: UndefinedOperands, warp: context.WarpCo
         found.origins |= warp.origins_of(0)
 
 
-def read_undefined(group: Warpgroup, share: Share, cta: context.Cta, undefined: context.UndefinedBits) -> None:
+def read_undefined(group: Warpgroup, share: Share, cta: context.Cta, undefined: operations.UndefinedBits) -> None:
     """It is about to perform: read shared memory."""
     found = share.undefined
     assert found is not None

@@ -28,12 +28,14 @@ from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, pro
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.schedule.turns import begin_turns, turns_of
-from ptxlab.machine.warp.warp import ALL_LANES, Warp, cta_values, fill_cta_words, fill_launch_words, fill_specials, launch_values
+from ptxlab.machine.warp.context_words import fill_cta_words, fill_launch_words
+from ptxlab.machine.warp.special_values import cta_values, fill_specials, launch_values
+from ptxlab.machine.warp.warp import ALL_LANES, Warp
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
-    from ptxlab.isa.tiles import MatrixOperand
+    from ptxlab.isa.operations.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine.launch.host_memory import CtaMemory
     from ptxlab.machine.observe.addition_order import Additions

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
-from ptxlab.isa.context import AsyncOperation, Cta
+from ptxlab.isa.context import Cta
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Const, Op, Resolved
-from ptxlab.isa.tiles import CHUNK
+from ptxlab.isa.operations import AsyncOperation
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.layout import decompression, fragment
 from ptxlab.machine.launch.mma_records import OPERANDS
 from ptxlab.machine.launch.result import Writer
@@ -24,7 +25,7 @@ from ptxlab.machine.observe.provenance import SharedWatch, Watch
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedWord
-    from ptxlab.isa.tiles import HeldLine, Product
+    from ptxlab.isa.operations.tiles import HeldLine, Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.warp.warp import Warp
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.engine.context import Word
-from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.layout import fragment
 from ptxlab.machine.launch.contributions import Contribution, InputElement, OperandLine
 from ptxlab.machine.launch.mma_records import OPERANDS, MmaRecord
@@ -28,7 +28,7 @@ from ptxlab.machine.observe.operand_writers import operand_writers
 from ptxlab.machine.observe.provenance import Watch
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import Product, ProductPlace
+    from ptxlab.isa.operations.tiles import Product, ProductPlace
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import DeviceMemory

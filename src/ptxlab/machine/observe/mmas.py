@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.launch.mma_records import MmaMatrices, MmaRecord, MmaRecords, values_of
 from ptxlab.machine.observe.observer import Observer
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.tiles import Product
+    from ptxlab.isa.operations.tiles import Product
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ptxlab._observers import PROFILER, PROVIDERS, TRACE
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.tiles import MatrixOperand, Product
+    from ptxlab.isa.operations.tiles import MatrixOperand, Product
     from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay

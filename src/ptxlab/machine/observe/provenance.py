@@ -14,10 +14,10 @@ from ptxlab._records import dataclass
 from ptxlab.diagnostics import Place
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import SAVED_BYTES
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Space
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.result import Provenance, Writer
 from ptxlab.machine.observe.event_buffer import CAPACITY, EventBuffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.queues import Queue, Queues
 

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.schedule.turns import ReadyWarps

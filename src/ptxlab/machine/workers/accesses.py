@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.support.access_maps import GROUP_BITMAP_BYTES, GROUP_BYTES
 from ptxlab.engine.support.compiled import address_of as function_address
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import Allocation, aligned_bytes
 from ptxlab.native import address_of
 

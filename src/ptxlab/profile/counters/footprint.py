@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.support.compiled import address_of as function_address
 from ptxlab.engine.support.footprint import BLOCK_WORDS, HOST_ROW_WORDS, PADDING, ROW_WORDS, SECTOR, Block, RowWord
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.counters import COUNTER_WORDS, EXTENT_LIMIT, PATTERN_WORDS, Counter
-from ptxlab.isa.context import AsyncOperation, Cta, MemoryAccess
+from ptxlab.isa.context import Cta
 from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CommitGroup, Completion, CtaBarrier, Dealloc, MbarrierWait, Unit, WaitGroup
 from ptxlab.isa.native_ops import Atomic, CopyAsync, TensorAccess
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, BarrierFunctions, ClusterFunctions, Profiling
 from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
 from ptxlab.native import BoundedCache, address_of
@@ -32,7 +33,7 @@ from ptxlab.profile.model.traffic import Sample
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.tiles import Product
+    from ptxlab.isa.operations.tiles import Product
     from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa.context import MemoryAccess
-from ptxlab.isa.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations import MemoryAccess
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
 
 __all__ = ["copy_wavefronts", "operand_wavefronts"]
 

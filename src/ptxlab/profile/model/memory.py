@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.context import Cta, MemoryAccess
+from ptxlab.isa.context import Cta
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
 __all__ = ["ALLOCATED", "SHARED", "TENSOR", "Extent", "Held", "Touch", "extents_of", "held"]

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
-from ptxlab.isa.context import AsyncOperation, Cta, MemoryAccess
+from ptxlab.isa.context import Cta
 from ptxlab.isa.effects import Asynchronous, CtaBarrier, Unit
-from ptxlab.isa.tiles import Product, Rate
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
+from ptxlab.isa.operations.tiles import Product, Rate
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.native import address_of

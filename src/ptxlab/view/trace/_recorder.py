@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.effects import unit_of
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.launch.reports import lane_text
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
@@ -22,7 +22,7 @@ from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.tiles import Product
+    from ptxlab.isa.operations.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 

@@ -21,14 +21,14 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import CopyWord, each_receiver
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD
-from ptxlab.isa.tiles import CHUNK, CopiedTile, TileArray
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
-    from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.operations import AsyncOperation
 
 __all__ = ["CompiledCopies"]
 

@@ -17,7 +17,7 @@ from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.effects import Asynchronous, Pipe
-from ptxlab.isa.tiles import MatrixProduct, Product
+from ptxlab.isa.operations.tiles import MatrixProduct, Product
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import BoundedCache
@@ -25,8 +25,9 @@ from ptxlab.native import BoundedCache
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words
     from ptxlab.engine.listed_words import ListedWords
-    from ptxlab.isa.context import AsyncOperation, Cta
+    from ptxlab.isa.context import Cta
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["ElementCheck"]

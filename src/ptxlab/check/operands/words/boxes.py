@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.tiles import CHUNK
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import BoundedCache
 
 __all__ = ["PADDING", "relative_words"]

@@ -30,13 +30,13 @@ from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
 from ptxlab.check.operands.words.repeated_ir import OTHER, STEP
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
-from ptxlab.isa.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
 from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 
 if TYPE_CHECKING:
     from ptxlab.engine.listed_words import ListedWords
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
 
 __all__ = ["WordCheck", "Words"]
 
@@ -129,7 +129,7 @@ class Words:
         return self.were_brought(chunks) or stands_as_copied(sources_of(self.sources, chunks, data), chunks, data)
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
-        """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
+        """Deferred copies are performed, in order: see `ptxlab.isa.operations.AsyncOperation.words`."""
         offset, address, sizes = rows.T[..., None]
         size, read, at = sizes & 0xFF, sizes >> 8 & 0xFF, np.arange(0, CHUNK, WORD, dtype=np.uint64)
         written = at < size

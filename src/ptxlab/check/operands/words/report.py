@@ -24,11 +24,11 @@ from ptxlab.check.operands.words.images import (
 )
 from ptxlab.check.operands.words.joined import JoinedWords, elements_together
 from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
-from ptxlab.isa.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
 
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words
-    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["WordReporter"]

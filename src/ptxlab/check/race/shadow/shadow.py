@@ -32,7 +32,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     StateWord,
     emit_shadow,
 )
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes, sparse_bytes
 from ptxlab.native import address_of
 from ptxlab.native.builder import Module

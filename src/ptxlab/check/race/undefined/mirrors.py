@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.race.undefined.device_memory import ObjectOrigins
 from ptxlab.engine.support.mirrors import MIRROR_ROW, NO_MIRROR_BYTES
-from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import Allocation, aligned_bytes
 from ptxlab.native import address_of
 

@@ -19,10 +19,10 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import deciding_registers, flatten, kept_operands, observed_registers, operand_registers
 from ptxlab.engine.program import HOW_SHIFT, Observed
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Op, Reg, Resolved
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, stored_bits, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.warp.warp import lanes_of
@@ -48,7 +48,7 @@ class _Issue(NamedTuple):
 
 
 class _OfOperation(NamedTuple):
-    """The undefined bits of memory for an asynchronous operation that reads bits with these origins; see `ptxlab.isa.context`."""
+    """The undefined bits of memory for an asynchronous operation that reads bits with these origins; see `ptxlab.isa.operations`."""
 
     mirrors: Mirrors
     origins: set[int]

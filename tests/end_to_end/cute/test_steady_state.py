@@ -1,8 +1,6 @@
 """Once a loop of a CuTe DSL kernel has executed a few times, Python executes none of its instructions.
 
 As in `tests.end_to_end.test_steady_state`.
-
-The check of operands is left out: it has some copies of these kernels handled in Python.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from tests.end_to_end.test_steady_state import further_calls, optimise
 from .cute_helpers import example, integers
 
 ROOT = Path(__file__).resolve().parents[3]
-CHECKS = ("none", "memory,race,barrier,tmem,descriptor,register")
+CHECKS = ("none", "all")
 KEYS = "<string> __eq__"
 """Comparisons of keys of dictionaries, which depend on the addresses of objects."""
 

@@ -1,8 +1,8 @@
 """Whether the operands of matrix instructions are images of what was copied to shared memory.
 
-Observed are the boxes that tensor copies place there (`ptxlab.isa.operations.tiles`), the words that cp.async copies or that threads load and store,
-whose sources compiled code notes (`ptxlab.engine.context.Word.COPIED`), bytes of bulk copies, and scale factors that tcgen05.cp moves on.
-What anything else writes is not known, and an operand that contains such bytes is not judged.
+Observed are the boxes that tensor copies place there (`ptxlab.isa.operations.tiles`), the words that cp.async copies or that threads load
+and store, whose sources compiled code notes (`ptxlab.engine.context.Word.COPIED`), bytes of bulk copies, and scale factors that tcgen05.cp
+moves on. What anything else writes is not known, and an operand that contains such bytes is not judged.
 """
 
 from __future__ import annotations

@@ -28,15 +28,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.frame import Frame
 
-__all__ = [
-    "ALL_LANES",
-    "CONVERGE",
-    "RUN",
-    "WAIT",
-    "ConvergedLanes",
-    "Warp",
-    "lanes_of",
-]
+__all__ = ["ALL_LANES", "CONVERGE", "RUN", "WAIT", "ConvergedLanes", "Warp", "lanes_of"]
 
 RUN, WAIT, CONVERGE = 0, 1, 2
 """The state of a group of converged lanes: it can run; it waits for a `Wait`; it stands at an instruction until other lanes arrive."""

@@ -11,7 +11,7 @@ import pytest
 from ptxlab import native
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
-from ptxlab.numerics import AccumulatorRef, MmaKernel, OperandGather, _mma_kernel
+from ptxlab.numerics import AccumulatorRef, MmaKernel, OperandGather, ScaleGather, _mma_kernel
 from ptxlab.numerics.ir import kernels
 from ptxlab.numerics.ir.prepare import prepare_ir
 
@@ -22,7 +22,11 @@ CASES = [
     ("tf32", ("f32", "tf32", "tf32"), 8, np.uint32),
     ("f8f6f4", ("f32", "e4m3", "e5m2"), 32, np.uint8),
     ("i8", ("s32", "s8", "u8"), 32, np.uint8),
+    ("mxf8f6f4", ("f32", "e4m3", "e5m2"), 32, np.uint8),
+    ("mxf4", ("f32", "e2m1", "e2m1"), 64, np.uint8),
+    ("mxf4nvf4", ("f32", "e2m1", "e2m1"), 64, np.uint8),
 ]
+SCALES = {"mxf8f6f4": ("ue8m0", 32), "mxf4": ("ue8m0", 32), "mxf4nvf4": ("ue4m3", 16)}
 
 
 @pytest.mark.parametrize("name", ["f16", "tf32", "e4m3"])
@@ -36,7 +40,7 @@ def test_a_step_of_a_transposition_has_a_block_of_its_own(name: str) -> None:
 @pytest.fixture
 def fresh_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
-    for one in (kernels.preparer, kernels._preparers, kernels.multiplier, kernels._multiplier):
+    for one in (kernels.preparer, kernels._preparers, kernels._group_preparers, kernels.multiplier, kernels._multiplier):
         one.cache_clear()
 
 
@@ -53,12 +57,19 @@ def test_functions_are_optimised_after_many_runs_and_give_the_same_bits(
     rng = np.random.default_rng(7)
     most = 1 << 8 * np.dtype(dtype).itemsize
     a, b = (rng.integers(0, most, (rows, k), dtype) for rows in (64, 8))
-    kernel = MmaKernel(kind, types, 64, 8, k, (False, False), False, False)
+    scale = SCALES.get(kind)
+    kernel = MmaKernel(kind, types, 64, 8, k, (False, False), False, False, scale)
     row = a.itemsize * k
     left, right = (OperandGather(base, 0, np.arange(x.nbytes // 16), 16, row, x.itemsize) for base, x in ((1, a), (2, b)))
+    factors = [rng.integers(40, 100, (len(x), k // scale[1] if scale else 0), np.uint8) for x in (a, b)]
+    if scale:
+        left, right = (
+            operand._replace(scales=ScaleGather(base, np.arange(x.size).reshape(x.shape)))
+            for operand, base, x in zip((left, right), (4, 5), factors, strict=True)
+        )
     cells = np.zeros((8, 64), np.uint32)
     program = kernel.program([(left, right, AccumulatorRef(3, 0, 256))])
-    bases = np.array([0, *map(address_of, (a, b, cells))])
+    bases = np.array([0, *map(address_of, (a, b, cells, *factors))])
     first, found = loaded(kernel), []
     for _ in range(4):
         cells[:] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -18,23 +17,28 @@ __all__ = ["differ_address", "words_of_copies"]
 _BASE, _FIRST, _OTHER, _MASK, _END = range(5)
 """Words of a row: the base of tensor memory, the offsets there of two cells, and which of their bits must be the same."""
 
+_HALF = 32
+"""Bits of an offset."""
+
 
 def words_of_copies(scaling: Scaling, ctas: int) -> NDArray[np.int64]:
     """The number of rows, and the rows, for the scale factors of A and B in so many CTAs."""
-    rows = [row for cta in range(ctas) for fields in (scaling.a, scaling.b) for row in _rows(tensor_base(cta), fields)]
-    return np.array([len(rows), *[word for row in rows for word in row]], np.int64)
+    rows = np.concatenate([_rows(tensor_base(cta), fields) for cta in range(ctas) for fields in (scaling.a, scaling.b)])
+    return np.concatenate([[len(rows)], rows.reshape(-1)])
 
 
-def _rows(base: int, fields: TensorBitFields) -> Iterator[tuple[int, int, int, int]]:
-    masks: dict[tuple[int, int], int] = {}
-    first, *others = (places.reshape(-1).tolist() for places in fields.places)
+def _rows(base: int, fields: TensorBitFields) -> NDArray[np.int64]:
+    """The rows of all cells with fields."""
+    places = fields.places.reshape(len(fields.places), -1)
+    bytes_of_cells = places[0] % CELL_BYTES
+    first, *others = places - bytes_of_cells
+    found = []
     for other in others:
-        for place, copy in zip(first, other, strict=True):
-            byte = place % CELL_BYTES
-            cells = place - byte, copy - byte
-            masks[cells] = masks.get(cells, 0) | fields.limit << 8 * byte
-    for (cell, copy), mask in masks.items():
-        yield base, cell, copy, mask
+        pairs, which = np.unique(first << _HALF | other, return_inverse=True)
+        masks = np.zeros(len(pairs), np.int64)
+        np.bitwise_or.at(masks, which, fields.limit << 8 * bytes_of_cells)
+        found.append(np.stack([np.full_like(masks, base), pairs >> _HALF, pairs & (1 << _HALF) - 1, masks], axis=1))
+    return np.concatenate(found)
 
 
 @cache

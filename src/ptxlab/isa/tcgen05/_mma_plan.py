@@ -104,8 +104,6 @@ class Plan:
         self._tensor_a = self._matrix_in_tensor_memory()
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
-            if self.scaling is not None:
-                self._copies = words_of_copies(self.scaling, self.units[-1].cta + 1)
 
     @property
     def _gathers_a(self) -> bool:
@@ -122,7 +120,11 @@ class Plan:
         if program is None or not program.optimised or self.shift_a:
             return None
         function, given = program.repetition(accumulate, scale)
-        return (function, given, 0) if self._copies is None else (function, (*given, address_of(self._copies)), differ_address())
+        if self.scaling is None:
+            return function, given, 0
+        if self._copies is None:
+            self._copies = words_of_copies(self.scaling, self.units[-1].cta + 1)
+        return function, (*given, address_of(self._copies)), differ_address()
 
     def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply; disabled lanes keep their values."""

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ptxlab.machine.schedule.barriers import MbarrierState
@@ -79,28 +79,38 @@ TOGETHER = (
 )
 
 
-def drawn(random: Random, names: count[int], depth: int, together: bool) -> str:
+WAITS = (
+    "mbarrier.arrive.shared.b64 _, [data+{b}];",
+    "mbarrier.arrive.shared.b64 _, [data+{b}];",
+    "mbarrier.try_wait.parity.shared.b64 q, [data+{b}], {w}; selp.u32 r3, 1, 0, q; add.u32 r2, r2, r3;",
+    "{{ W: mbarrier.try_wait.parity.shared.b64 q, [data+{b}], {w}; @!q bra W; }}",
+    "and.b32 r3, r2, 1; mbarrier.try_wait.parity.shared.b64 q, [data+{b}], r3;",
+)
+
+
+def drawn(random: Random, names: count[int], depth: int, together: bool, steps: tuple[str, ...] = STEPS) -> str:
     """Steps, some of them in branches or loops of a part of the lanes."""
     text = []
     for _ in range(random.randrange(1, 4)):
         number = next(names)
         values = {"n": random.choice((1, 2, 4, 8, 16)), "m": random.choice((1, 2, 6)), "t": random.choice((16, 32, 40)), "p": f"b{number}"}
+        values |= {"b": random.choice((520, 528, 536)), "w": random.randrange(2)}
         kind = random.randrange(5 if depth else 2)
         if kind == 0 and together:
             text.append(random.choice(TOGETHER).format(**values))
         elif kind < 2:
-            text.append(random.choice(STEPS).format(**values))
+            text.append(random.choice(steps).format(**values))
         else:
             choose = random.choice(PREDICATES[not together :]).format(**values)
-            inside = drawn(random, names, depth - 1, False)
+            inside = drawn(random, names, depth - 1, False, steps)
             if kind == 2:
                 text.append(f"{{ .reg .pred b{number}; {choose}\n@!b{number} bra E{number};\n{inside}\nE{number}: }}")
             elif kind == 3:
-                other = drawn(random, names, depth - 1, False)
+                other = drawn(random, names, depth - 1, False, steps)
                 ways = f"@b{number} bra T{number};\n{inside}\nbra E{number};\nT{number}:\n{other}\nE{number}:"
                 text.append(f"{{ .reg .pred b{number}; {choose}\n{ways} }}")
             else:
-                body = drawn(random, names, depth - 1, together)
+                body = drawn(random, names, depth - 1, together, steps)
                 limit = "3" if together else "r12"
                 begin = f".reg .pred b{number}; .reg .b32 i{number}; mov.u32 i{number}, 0;"
                 step = f"add.u32 i{number}, i{number}, 1; and.b32 r12, lane, 3; setp.lt.u32 b{number}, i{number}, {limit};"
@@ -113,6 +123,25 @@ def drawn(random: Random, names: count[int], depth: int, together: bool) -> str:
 def test_drawn_branches(seed: int, check: str, threads: int) -> None:
     body = drawn(Random(seed), count(), 3, True)
     agree(f"{MBARRIER} mov.u32 r2, tid;\n{body}\nbar.sync 0;\n{store('r2')}", threads, ctas=1, check=check)
+
+
+OBJECTS = "".join(f"@p mbarrier.init.shared.b64 [data+{at}], {needed};\n" for at, needed in ((520, 1), (528, 2), (536, 31)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    check=st.sampled_from(["none", "race", "all"]),
+    threads=st.sampled_from([32, 64, 80]),
+    model=st.sampled_from(["practice", "practice", "spec"]),
+)
+@example(93, "race", 80, "practice").via("a warp is blocked at a barrier that has a turn to come")
+@example(101, "race", 32, "practice").via("a warp is blocked at a wait that has a turn to come")
+def test_drawn_waits(seed: int, check: str, threads: int, model: str) -> None:
+    """Parts of the warps wait for phases; some wait for ever, and what is reported is the same."""
+    body = drawn(Random(seed), count(), 3, True, (*STEPS, *WAITS * 3))
+    begin = MBARRIER.replace("bar.sync", f"{OBJECTS} bar.sync")
+    agree(f"{begin} mov.u32 r2, tid;\n{body}\nbar.sync 0;\n{store('r2')}", threads, ctas=1, check=check, model=model)
 
 
 APART = """

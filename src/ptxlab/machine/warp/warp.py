@@ -149,7 +149,7 @@ class Warp(Registers):
         self.converged = [others, lanes] if aside & ASIDE_FIRST else [lanes, others]
 
     def hand_over(self, lanes: ConvergedLanes) -> list[ConvergedLanes]:
-        """Let compiled code know the lanes that wait for those that run next, where that is all they can do; the lanes that it must not know.
+        """Let compiled code know the lanes that only wait for those that run next; the groups of which it need not know.
 
         Lanes that have exited may be some whom the others wait for.
         """

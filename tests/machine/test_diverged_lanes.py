@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ptxlab.engine.context import Word
 from ptxlab.machine.schedule.barriers import MbarrierState
+from ptxlab.machine.schedule.scheduler import Scheduler
 from tests.machine.launch_helpers import kernel, store
-from tests.machine.test_turns import agree, runs
+from tests.machine.test_turns import agree, outcome, runs
 
 __all__ = ["runs"]
 
@@ -142,6 +145,88 @@ def test_drawn_waits(seed: int, check: str, threads: int, model: str) -> None:
     body = drawn(Random(seed), count(), 3, True, (*STEPS, *WAITS * 3))
     begin = MBARRIER.replace("bar.sync", f"{OBJECTS} bar.sync")
     agree(f"{begin} mov.u32 r2, tid;\n{body}\nbar.sync 0;\n{store('r2')}", threads, ctas=1, check=check, model=model)
+
+
+PING_PONG = """
+    .reg .pred chosen, first;
+    .reg .b32 n, way;
+    mov.u32 n, 0;
+    setp.eq.u32 chosen, lane, 3; setp.eq.u32 first, warp, 0;
+    @!chosen bra MEET;
+LOOP:
+    and.b32 way, n, 1;
+    @!first bra SECOND;
+    st.shared.u32 [data], n;
+    setp.ne.u32 q, n, MISSING;
+    @q mbarrier.arrive.shared.b64 _, [data+520];
+FIRST: mbarrier.try_wait.parity.shared.b64 q, [data+544], way; @!q bra FIRST;
+    bra NEXT;
+SECOND: mbarrier.try_wait.parity.shared.b64 q, [data+520], way; @!q bra SECOND;
+    ld.shared.u32 r2, [data];
+    mbarrier.arrive.shared.b64 _, [data+544];
+NEXT:
+    add.u32 n, n, 1;
+    setp.lt.u32 q, n, COUNT;
+    @q bra LOOP;
+"""
+MEETINGS = {
+    "bar.warp.sync": "MEET: bar.warp.sync -1;",
+    "shfl.sync": "MEET: shfl.sync.idx.b32 r2, r2, 3, 31, -1;",
+    "elect.sync": "MEET: elect.sync r3|p, -1; add.u32 r2, r2, r3;",
+    "aligned service": "MEET: bar.sync 0;",
+    "before the loop": "bra AFTER; MEET: bar.warp.sync -1; bra.uni END; AFTER: bra MEET; END:",
+}
+
+
+def ping_pong(meet: str, length: int, missing: int = -1) -> str:
+    """A lane of each of two warps waits for the other one; the rest of the lanes wait for them; one arrival may be missing."""
+    begin = MBARRIER.replace("bar.sync", OBJECTS + "@p mbarrier.init.shared.b64 [data+544], 1;\nbar.sync")
+    loop = PING_PONG.replace("COUNT", str(length)).replace("MISSING", str(missing & 0xFFFFFFFF))
+    return f"{begin} mov.u32 r2, tid;\n{loop}\n{meet}\n{store('r2')}"
+
+
+@pytest.mark.parametrize("check", ["none", "race", "all"])
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_waits_of_one_lane_need_no_handler(check: str, meeting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the first ones, while which the other lanes go on to where they wait."""
+    waits: list[int] = []
+    block = Scheduler.block
+    monkeypatch.setattr(Scheduler, "block", lambda *given: (waits.append(1), block(*given))[1])
+    made = []
+    for length in (10, 60):
+        agree(ping_pong(MEETINGS[meeting], length), 64, ctas=1, check=check)
+        waits.clear()
+        outcome(ping_pong(MEETINGS[meeting], length), 64, 1, {"check": check}, alone=False)
+        made.append(len(waits))
+    assert made[1] == made[0]
+
+
+@pytest.mark.parametrize("check", ["none", "race", "all"])
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_a_hang_of_lanes_that_wait_apart(check: str, meeting: str) -> None:
+    *_, text = agree(ping_pong(MEETINGS[meeting], 20, 12), 64, ctas=1, check=check)
+    assert "H601" in text
+    assert "lanes 3: " in text
+    assert "waits for the phase of parity 0 to complete" in text
+
+
+@pytest.mark.parametrize("check", ["none", "race"])
+def test_lanes_that_wait_apart_are_taken_over_where_they_stand(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the scheduler takes over all warps now and then, those that can run again must execute the wait once more."""
+    text = ping_pong(MEETINGS["bar.warp.sync"], 400)
+    expected = outcome(text, 64, 1, {"check": check}, alone=True)
+    run_warp, taken, turns = Scheduler._run_warp, [], count()
+
+    def run(scheduler: Scheduler, warp: Any) -> bool:
+        result = run_warp(scheduler, warp)
+        if not next(turns) % 5:
+            taken.extend(each.words[Word.QUEUED] for each in warp.cta.warps if each.words[Word.AWAITS] and each.words[Word.ASIDE])
+            scheduler.take_over_all()
+        return result
+
+    monkeypatch.setattr(Scheduler, "_run_warp", run)
+    assert outcome(text, 64, 1, {"check": check}, alone=False) == expected
+    assert set(taken) == {0, 1}
 
 
 APART = """

@@ -89,6 +89,7 @@ WAITS = (
     "{{ W: mbarrier.try_wait.parity.shared.b64 q, [data+{b}], {w}; @!q bra W; }}",
     "and.b32 r3, r2, 1; mbarrier.try_wait.parity.shared.b64 q, [data+{b}], r3;",
 )
+EXITS = ("setp.eq.u32 q, lane, {m}; @q ret;", "@!q ret;")
 
 
 def drawn(random: Random, names: count[int], depth: int, together: bool, steps: tuple[str, ...] = STEPS) -> str:
@@ -137,14 +138,16 @@ OBJECTS = "".join(f"@p mbarrier.init.shared.b64 [data+{at}], {needed};\n" for at
     check=st.sampled_from(["none", "race", "all"]),
     threads=st.sampled_from([32, 64, 80]),
     model=st.sampled_from(["practice", "practice", "spec"]),
+    policy=st.sampled_from(["eager", "eager", "lazy"]),
+    exits=st.booleans(),
 )
-@example(93, "race", 80, "practice").via("a warp is blocked at a barrier that has a turn to come")
-@example(101, "race", 32, "practice").via("a warp is blocked at a wait that has a turn to come")
-def test_drawn_waits(seed: int, check: str, threads: int, model: str) -> None:
+@example(93, "race", 80, "practice", "eager", False).via("a warp is blocked at a barrier that has a turn to come")
+@example(101, "race", 32, "practice", "eager", False).via("a warp is blocked at a wait that has a turn to come")
+def test_drawn_waits(seed: int, check: str, threads: int, model: str, policy: str, exits: bool) -> None:
     """Parts of the warps wait for phases; some wait for ever, and what is reported is the same."""
-    body = drawn(Random(seed), count(), 3, True, (*STEPS, *WAITS * 3))
+    body = drawn(Random(seed), count(), 3, True, (*STEPS, *WAITS * 3, *EXITS * exits))
     begin = MBARRIER.replace("bar.sync", f"{OBJECTS} bar.sync")
-    agree(f"{begin} mov.u32 r2, tid;\n{body}\nbar.sync 0;\n{store('r2')}", threads, ctas=1, check=check, model=model)
+    agree(f"{begin} mov.u32 r2, tid;\n{body}\nbar.sync 0;\n{store('r2')}", threads, ctas=1, check=check, model=model, policy=policy)
 
 
 PING_PONG = """

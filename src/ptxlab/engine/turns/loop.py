@@ -101,7 +101,7 @@ def emit_turns(module: Module) -> None:
 def _begin_wait(c: Function, warp: Value) -> Value:
     """Lanes wait; a warp that has been blocked waits once more. For what they wait (`Word.AWAITS`), which the context forgets.
 
-    The function returns where the machine must handle the wait.
+    The function returns where the machine must handle the wait, as it must where other lanes of the warp could run.
     """
     awaits = warp.word(Word.AWAITS)
     warp.set_word(Word.AWAITS, 0)

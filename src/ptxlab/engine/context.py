@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["ASIDE_FIRST", "BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
+__all__ = ["ASIDE_FIRST", "ASIDE_TURN_SHIFT", "BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -228,12 +228,12 @@ class Word(IntEnum):
     """in/out: the lanes that have arrived at the barrier of the cluster in an even phase and not waited; the next word: in an odd one"""
 
     ASIDE = 90
-    """out: where the lanes go two ways, and compiled code lets them take turns (`ptxlab.engine.turns.lanes`): those that do not run now,
-    and `ASIDE_FIRST`; else 0"""
+    """in/out: where the lanes go two ways, and compiled code lets them take turns (`ptxlab.engine.turns.lanes`): those that do not run now,
+    `ASIDE_FIRST`, and above `ASIDE_TURN_SHIFT` their turn; else 0"""
     ASIDE_PC = 91
-    """out: index of their next op"""
+    """in/out: index of their next op"""
     ASIDE_OP = 92
-    """out: index plus one of the op at which they wait for the others; 0 if they wait at none"""
+    """in/out: index plus one of the op at which they wait for the others; 0 if they wait at none"""
     EARLIER = 93
     """in/out: warp-instructions that have been executed in this turn before those of GRANTED, where lanes have taken turns"""
     MAY_PART = 94
@@ -252,6 +252,8 @@ OF_GROUPS = 1 << 33
 """In `Word.AWAITS`: the lanes wait for groups of wgmma."""
 ASIDE_FIRST = 1 << 32
 """In `Word.ASIDE`: these lanes come first in the order of the warp's converged lanes."""
+ASIDE_TURN_SHIFT = 33
+"""Above it stands in `Word.ASIDE` by how much the turn of these lanes is greater than that of those that run."""
 BY_CLUSTER = 1 << 34
 """The whole of `Word.AWAITS`: the lanes wait at the barrier of their cluster."""
 MAP_ADDRESS = -64

@@ -1,8 +1,8 @@
 """Services that compiled code completes itself where their outcome is certain, without a call of the machine's handler.
 
 These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, and arrivals that continue nobody
-whom the scheduler has blocked (`ptxlab.engine.arrivals`). Where a phase is not complete, the warp is blocked, if all its lanes are
-converged (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for errors.
+whom the scheduler has blocked (`ptxlab.engine.arrivals`). Where a phase is not complete, the warp is blocked, if its other lanes could
+not run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for errors.
 """
 
 from __future__ import annotations

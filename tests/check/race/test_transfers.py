@@ -1,4 +1,4 @@
-"""Transfers between registers and tensor memory: compiled code records them as Python does, with the same findings in the same words."""
+"""Transfers between registers and tensor memory, and tcgen05.fence: compiled code records them as Python does, with the same findings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import ptxlab
 from ptxlab.check.race import _recorder, _tensor_memory
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
+from ptxlab.check.race.clocks.clocks import Clocks
 
 from .order_table.pair import FRAME
 from .order_table.tensor_memory import END, LD, MEET, START, WAIT_LD, WAIT_ST
@@ -22,7 +23,9 @@ WIDE_ST = "tcgen05.st.sync.aligned.16x64b.x4.b32 [%at+1], {%tid, %tid, %tid, %ti
 ST = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%at], {%tid};"
 USE = "st.global.b32 [%out+64], %r0;"
 OTHER_LANES = "add.u32 %at, %tmem, 0;"
-STEPS = (LD, WIDE_LD, ST, WIDE_ST, WAIT_LD, WAIT_ST, USE, OTHER_LANES, MEET, "bar.sync 0;", f"@%warp0 {ST}", f"@%first {USE}")
+BEFORE, AFTER = (f"tcgen05.fence::{side}_thread_sync;" for side in ("before", "after"))
+FENCES = (BEFORE, AFTER, f"@%warp0 {AFTER}", f"@%first {BEFORE}")
+STEPS = (LD, WIDE_LD, ST, WIDE_ST, WAIT_LD, WAIT_ST, USE, OTHER_LANES, MEET, "bar.sync 0;", f"@%warp0 {ST}", f"@%first {USE}", *FENCES)
 
 
 def findings(steps: list[str], model: str) -> list[str]:
@@ -37,7 +40,8 @@ def agree(steps: list[str], model: str) -> list[str]:
     found = findings(steps, model)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_recorder, "TRANSFER", 0)
-        patched.setattr(_recorder, "TENSOR_WAITS", {False: 0, True: 0})
+        for bits in ("TENSOR_WAITS", "TENSOR_FENCES"):
+            patched.setattr(_recorder, bits, {False: 0, True: 0})
         assert findings(steps, model) == found
     return found
 
@@ -58,6 +62,14 @@ def test_more_loads_than_compiled_code_holds() -> None:
 def test_a_wait_is_missing(steps: list[str], code: str) -> None:
     assert [code in text for text in agree(steps, "practice")] == [True]
     assert not agree([steps[0], WAIT_LD, WAIT_ST, steps[1]], "practice")
+
+
+def test_python_handles_no_fence_that_compiled_code_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [calls_of(monkeypatch, Clocks, f"{side}_thread_sync") for side in ("before", "after")]
+    assert not findings([MEET, LD, WAIT_LD] * 5, "practice")
+    assert not any(calls)
+    assert not agree([MEET, LD, WAIT_LD] * 5, "practice")
+    assert all(calls), "if compiled code leaves them to Python"
 
 
 @pytest.mark.parametrize("most", [3, 4])

@@ -36,6 +36,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     PROXY_FENCES,
     READS_TOO,
     TENSOR_COMMIT,
+    TENSOR_FENCES,
     TENSOR_WAITS,
     TRANSFER,
     WARPGROUP_COMMIT,
@@ -60,6 +61,7 @@ from ptxlab.isa.effects import (
     ProxyFence,
     Scope,
     Space,
+    TensorFence,
     TensorWait,
     WaitGroup,
     WgmmaFence,
@@ -280,5 +282,6 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
         waits = TENSOR_WAITS[op.effects.write] if isinstance(op.effects, TensorWait) and op.aligned else 0
         init_fence = INIT_FENCE * isinstance(op.effects, MbarrierInitFence)
         group_fence = WARPGROUP_FENCE * (isinstance(op.effects, WgmmaFence) and op.aligned)
-        return HANDLED | waits | init_fence | group_fence, 0
+        tensor_fence = TENSOR_FENCES[op.effects.before] if isinstance(op.effects, TensorFence) else 0
+        return HANDLED | waits | init_fence | group_fence | tensor_fence, 0
     return 0, 0

@@ -2,7 +2,7 @@
 
 It does what the scheduler does (`ptxlab.machine.warp.convergence`): the lanes at the smaller op run up to where the others stand; lanes at
 one op join, also where both wait for each other at an instruction that lanes execute together. In all other cases the scheduler takes over
-both (`Word.ASIDE`).
+both (`Word.ASIDE`). It hands over lanes that only wait for those that run.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ptxlab.engine.turns.words import (
     BARRIERS,
     CLUSTER_ARRIVES,
     CLUSTER_WAITS,
+    GROUP_SLICE,
     MACHINE_ONLY,
     MOST_WARPS,
     NO_LIMIT,
@@ -64,7 +65,7 @@ def emit_turns(module: Module) -> None:
     with c.when(arrival.eq(0)):
         c.ret(Status.SERVICE)
     number, lanes, live = arrival & (BARRIERS - 1), warp.word(Word.ACTIVE), warp.word(Word.LIVE)
-    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | lanes.ne(live) | warp.word(Word.MASK).ne(live)
+    left = _is_for_scheduler(warp) | lanes.ne(live) | warp.word(Word.MASK).ne(live)
     with c.when((arrival & (CLUSTER_ARRIVES | CLUSTER_WAITS)).ne(0)):
         cluster = cells.pointer(BarrierCell.CLUSTER)
         with c.when(left | cluster.word(ClusterCell.COMPLETES).eq(0)):
@@ -100,14 +101,19 @@ def emit_turns(module: Module) -> None:
 def _begin_wait(c: Function, warp: Value) -> Value:
     """Lanes wait; a warp that has been blocked waits once more. For what they wait (`Word.AWAITS`), which the context forgets.
 
-    The function returns where the machine must handle the wait.
+    The function returns where the machine must handle the wait, as it must where other lanes of the warp could run.
     """
     awaits = warp.word(Word.AWAITS)
     warp.set_word(Word.AWAITS, 0)
-    left = (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT)).ne(0) | warp.word(Word.MASK).ne(warp.word(Word.LIVE))
-    with c.when(left):
+    others_stand = warp.word(Word.ASIDE).ne(0) & warp.word(Word.ASIDE_OP).ne(0) & warp.word(Word.PC).ult(warp.word(Word.LIMIT))
+    with c.when(_is_for_scheduler(warp) | ~(warp.word(Word.MASK).eq(warp.word(Word.LIVE)) | others_stand)):
         c.ret(Status.SERVICE)
     return awaits
+
+
+def _is_for_scheduler(warp: Value) -> Value:
+    """Whether the machine must handle what a warp does next. The warp may have a turn to come since lanes of it could run that waited."""
+    return (warp.word(Word.EXITED) | warp.word(Word.EVENT_COUNT) | warp.word(Word.QUEUED)).ne(0)
 
 
 def _wait_for_groups(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> Value:
@@ -185,9 +191,12 @@ def _next_turn(c: Function, words: Value, cells: Value) -> Value:
     following = entry.convert("inttoptr", "ptr")
     turns.store(ended)
     words.set_word(TurnWord.HEAD, first + 1)
-    left = following.word(Word.FUEL_LEFT)
-    granted = left.ne(0).select(left, c.const("i64", SLICE))
+    left, there = following.word(Word.FUEL_LEFT), following.word(Word.ASIDE_PC)
+    fuel = left.ne(0).select(left, c.const("i64", SLICE))
+    are_parted, no_limit = following.word(Word.ASIDE).ne(0), c.const("i64", NO_LIMIT)
+    granted = are_parted.select(fuel.min(GROUP_SLICE), fuel)
+    limit = (are_parted & following.word(Word.PC).ult(there)).select(there, no_limit)
     clock = words.word(TurnWord.CLOCK) + used
-    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: 0})
-    following.set_words({Word.LIMIT: NO_LIMIT, Word.CLOCK: clock, Word.QUEUED: 0})
+    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: fuel - granted})
+    following.set_words({Word.LIMIT: limit, Word.CLOCK: clock, Word.QUEUED: 0})
     return following

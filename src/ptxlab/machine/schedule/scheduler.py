@@ -34,7 +34,7 @@ _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
 _QUEUED, _AHEAD, _SLICE_REST = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST)
-_EARLIER, _JOINS = int(Word.EARLIER), int(Word.JOINS)
+_EARLIER, _ASIDE, _JOINS = int(Word.EARLIER), int(Word.ASIDE), int(Word.JOINS)
 _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
 )
@@ -240,6 +240,8 @@ class Scheduler(SharedTurns):
         turns, ended = None if self.compiled_turns is None else self.compiled_turns.words, 0
         if words[_AHEAD]:
             warp.catch_up()
+        if words[_ASIDE]:
+            warp.part()
         while True:
             groups = warp.converged
             if len(groups) == 1 and not groups[0].state:
@@ -272,6 +274,8 @@ class Scheduler(SharedTurns):
                     group.retried = None
                     group.expired = False
                 else:
+                    if len(groups) == 2 and turns is not None:
+                        groups = warp.hand_over(group)
                     status = execute(context)
                     if turns is not None and turns[_ENDED] != ended:
                         ended = turns[_ENDED]
@@ -280,8 +284,9 @@ class Scheduler(SharedTurns):
                             return False
                         words, context, groups = warp.words, warp.context, warp.converged
                         group = groups[0]
-                        fuel = granted = words[_GRANTED]
-                    if words[_EARLIER]:
+                        granted = words[_GRANTED]
+                        fuel = granted + words[_SLICE_REST]
+                    if words[_EARLIER] or words[_ASIDE]:
                         granted, fuel = self._take_over_lanes(warp)
                         groups = warp.converged
                     drained = False

@@ -135,6 +135,8 @@ class SharedTurns(Waits):
                 (group,) = warp.converged
                 group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
                 ready.keep(warp)
+                if words[_ASIDE]:
+                    warp.part()
             elif awaits & BY_CLUSTER:
                 cta.group.barrier.take_over()
             elif awaits == OF_GROUPS:
@@ -155,6 +157,8 @@ class SharedTurns(Waits):
             index = words[_INFO]
             wait = wait_of(words[_AWAITED_PHASE], self.launch.program.ops[index])
             self.block(group, wait, index, words[_ACTIVE])
+            if words[_ASIDE]:
+                warp.part()
             address, words[_AWAITS] = words[_NEXT_WAITER], 0
 
     def take_over(self, cells: memoryview, number: int) -> None:

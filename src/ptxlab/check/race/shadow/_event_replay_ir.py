@@ -22,6 +22,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     PROXY_FENCES,
     READS_TOO,
     TENSOR_COMMIT,
+    TENSOR_FENCES,
     TENSOR_WAITS,
     TRANSFER,
     WARPGROUP_COMMIT,
@@ -105,6 +106,8 @@ def emit_drain(module: Module) -> None:
             python.set(c.call("group_step", "i64", state, info))
         with c.when((how & WARPGROUP_FENCE).ne(0)):
             python.set(_parted(state, row))
+        with c.when((how & sum(TENSOR_FENCES.values())).ne(0)):
+            python.set(_tensor_fence(c, state, how))
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when(python.get().ne(0) | (fence & suspect)):
             c.ret(index)
@@ -144,14 +147,27 @@ def emit_replay(module: Module, quick: bool) -> None:
 
 def _proxy_fence(c: Function, state: Value, how: Value) -> None:
     """The same as `Clocks.proxy_fence`."""
-    rows, width = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH)
-    known = rows.at(width * (4 * Row.EXECUTION))
     for row, bit in PROXY_FENCES.items():
-        with c.when((how & bit).ne(0)), c.loop(width >> 4) as i:
-            old = known.at(i << 6).load(CLOCKS)
-            place = rows.at(width * (4 * row) + (i << 6))
-            place.store(old.intrinsic("umax", place.load(CLOCKS)))
+        with c.when((how & bit).ne(0)):
+            _join(c, state, row, Row.EXECUTION)
     emit_tick(state)
+
+
+def _tensor_fence(c: Function, state: Value, how: Value) -> Value:
+    """The same as `Clocks.before_thread_sync` and `Clocks.after_thread_sync`; not 0, and nothing is done, if accesses are suspect."""
+    suspect = state.word(StateWord.SUSPECT_COUNT)
+    for before, row, other in ((True, Row.RELEASED, Row.TENSOR), (False, Row.TENSOR, Row.ACQUIRED)):
+        with c.when(suspect.eq(0) & (how & TENSOR_FENCES[before]).ne(0)):
+            _join(c, state, row, other)
+    return suspect
+
+
+def _join(c: Function, state: Value, row: int, other: int) -> None:
+    """Raise a row of the running agent's clock to another one."""
+    rows, width = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH)
+    with c.loop(width >> 4) as i:
+        place, known = (rows.at(width * (4 * each) + (i << 6)) for each in (row, other))
+        place.store(known.load(CLOCKS).intrinsic("umax", place.load(CLOCKS)))
 
 
 def _transfer(module: Module) -> None:

@@ -44,6 +44,7 @@ __all__ = [
     "RECENT_CELLS",
     "SUSPECT_WORDS",
     "TENSOR_COMMIT",
+    "TENSOR_FENCES",
     "TENSOR_WAITS",
     "TRANSFER",
     "UNWRITTEN",
@@ -81,6 +82,8 @@ READS_TOO = 0x20
 """A bit after kind and write: the access reads the bytes before it writes them."""
 PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
 """The bits of a fence.proxy.async, by the row that it raises to the row of execution. Python handles it if accesses before are suspect."""
+TENSOR_FENCES = {True: 0x200000000, False: 0x400000000}
+"""The bits of tcgen05.fence::before_thread_sync and ::after_thread_sync. Python handles them if accesses before are suspect."""
 TRANSFER = 0x100000
 """tcgen05.ld and tcgen05.st."""
 TENSOR_WAITS = {False: 0x200000, True: 0x400000}
@@ -114,7 +117,7 @@ class OpWord(IntEnum):
     """kind << 1 | write, `READS_TOO`; bit 8: `COPY_ACCESS`; bit 16: `HANDLED`; bit 17: `ACCESSES_TOO`; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
     `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`; bits 28 to 31: those of warpgroups; bit
-    32: `INIT_FENCE`"""
+    32: `INIT_FENCE`; bits 33, 34: `TENSOR_FENCES`"""
     SIZE = 1
     DETAIL = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of

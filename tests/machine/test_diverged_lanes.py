@@ -223,7 +223,7 @@ def test_lanes_that_wait_apart_are_taken_over_where_they_stand(check: str, monke
     def run(scheduler: Scheduler, warp: Any) -> bool:
         result = run_warp(scheduler, warp)
         if not next(turns) % 5:
-            taken.extend(each.words[Word.QUEUED] for each in warp.cta.warps if each.words[Word.AWAITS] and each.words[Word.ASIDE])
+            taken.extend(each.words[Word.QUEUED] for each in warp.cta.warps if each.words[Word.AWAITS] and each.words[Word.OTHER_LANES])
             scheduler.take_over_all()
         return result
 

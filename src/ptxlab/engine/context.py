@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["ASIDE_FIRST", "ASIDE_TURN_SHIFT", "BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
+__all__ = ["OTHERS_FIRST", "OTHERS_TURN_SHIFT", "BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -227,16 +227,16 @@ class Word(IntEnum):
     CLUSTER_LANES = 88
     """in/out: the lanes that have arrived at the barrier of the cluster in an even phase and not waited; the next word: in an odd one"""
 
-    ASIDE = 90
+    OTHER_LANES = 90
     """in/out: where the lanes go two ways, and compiled code lets them take turns (`ptxlab.engine.turns.lanes`): those that do not run now,
-    `ASIDE_FIRST`, and above `ASIDE_TURN_SHIFT` their turn; else 0"""
-    ASIDE_PC = 91
+    `OTHERS_FIRST`, and above `OTHERS_TURN_SHIFT` their turn; else 0"""
+    OTHER_PC = 91
     """in/out: index of their next op"""
-    ASIDE_OP = 92
+    OTHER_OP = 92
     """in/out: index plus one of the op at which they wait for the others; 0 if they wait at none"""
-    EARLIER = 93
+    USED_BEFORE = 93
     """in/out: warp-instructions that have been executed in this turn before those of GRANTED, where lanes have taken turns"""
-    MAY_PART = 94
+    LANE_TURNS = 94
     """in: non-zero where compiled code may let lanes take turns"""
     JOINS = 95
     """in: non-zero where lanes stop behind a service at LIMIT, to join others there; by the letter nothing joins them (model ``spec``)"""
@@ -250,10 +250,10 @@ BY_PARITY = 1 << 32
 """In `Word.AWAITS`: the phase is named by its parity, not by the opaque state of an arrival."""
 OF_GROUPS = 1 << 33
 """In `Word.AWAITS`: the lanes wait for groups of wgmma."""
-ASIDE_FIRST = 1 << 32
-"""In `Word.ASIDE`: these lanes come first in the order of the warp's converged lanes."""
-ASIDE_TURN_SHIFT = 33
-"""Above it stands in `Word.ASIDE` by how much the turn of these lanes is greater than that of those that run."""
+OTHERS_FIRST = 1 << 32
+"""In `Word.OTHER_LANES`: these lanes come first in the order of the warp's converged lanes."""
+OTHERS_TURN_SHIFT = 33
+"""Above it stands in `Word.OTHER_LANES` by how much the turn of these lanes is greater than that of those that run."""
 BY_CLUSTER = 1 << 34
 """The whole of `Word.AWAITS`: the lanes wait at the barrier of their cluster."""
 MAP_ADDRESS = -64

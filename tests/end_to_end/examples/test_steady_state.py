@@ -20,7 +20,7 @@ from tests.end_to_end.test_steady_state import further_calls, optimise
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = (32, 64)
-TURNS = ("/machine/warp/warp.py part", "/machine/warp/warp.py hand_over", "/machine/warp/convergence.py choose")
+TURNS = ("/machine/warp/warp.py take_over_lanes", "/machine/warp/warp.py hand_over_lanes", "/machine/warp/convergence.py choose")
 """What the scheduler calls each time that it gives such a warp a turn itself."""
 
 

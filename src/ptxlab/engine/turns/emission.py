@@ -63,6 +63,6 @@ def end_turn(c: Function, warp: Value, words: Value) -> None:
             Word.LAST_SLICE: fresh.select(whole, warp.word(Word.LAST_SLICE)),
         }
     )
-    used = words.word(TurnWord.USED) + warp.word(Word.EARLIER) + (warp.word(Word.GRANTED) - fuel)
-    warp.set_word(Word.EARLIER, 0)
+    used = words.word(TurnWord.USED) + warp.word(Word.USED_BEFORE) + (warp.word(Word.GRANTED) - fuel)
+    warp.set_word(Word.USED_BEFORE, 0)
     words.set_words({TurnWord.USED: used, TurnWord.ENDED: words.word(TurnWord.ENDED) + 1})

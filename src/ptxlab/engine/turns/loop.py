@@ -105,7 +105,7 @@ def _begin_wait(c: Function, warp: Value) -> Value:
     """
     awaits = warp.word(Word.AWAITS)
     warp.set_word(Word.AWAITS, 0)
-    others_stand = warp.word(Word.ASIDE).ne(0) & warp.word(Word.ASIDE_OP).ne(0) & warp.word(Word.PC).ult(warp.word(Word.LIMIT))
+    others_stand = warp.word(Word.OTHER_LANES).ne(0) & warp.word(Word.OTHER_OP).ne(0) & warp.word(Word.PC).ult(warp.word(Word.LIMIT))
     with c.when(_is_for_scheduler(warp) | ~(warp.word(Word.MASK).eq(warp.word(Word.LIVE)) | others_stand)):
         c.ret(Status.SERVICE)
     return awaits
@@ -191,9 +191,9 @@ def _next_turn(c: Function, words: Value, cells: Value) -> Value:
     following = entry.convert("inttoptr", "ptr")
     turns.store(ended)
     words.set_word(TurnWord.HEAD, first + 1)
-    left, there = following.word(Word.FUEL_LEFT), following.word(Word.ASIDE_PC)
+    left, there = following.word(Word.FUEL_LEFT), following.word(Word.OTHER_PC)
     fuel = left.ne(0).select(left, c.const("i64", SLICE))
-    are_parted, no_limit = following.word(Word.ASIDE).ne(0), c.const("i64", NO_LIMIT)
+    are_parted, no_limit = following.word(Word.OTHER_LANES).ne(0), c.const("i64", NO_LIMIT)
     granted = are_parted.select(fuel.min(GROUP_SLICE), fuel)
     limit = (are_parted & following.word(Word.PC).ult(there)).select(there, no_limit)
     clock = words.word(TurnWord.CLOCK) + used

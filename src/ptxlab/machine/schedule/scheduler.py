@@ -34,7 +34,7 @@ _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
 _QUEUED, _AHEAD, _SLICE_REST = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST)
-_EARLIER, _ASIDE, _JOINS = int(Word.EARLIER), int(Word.ASIDE), int(Word.JOINS)
+_USED_BEFORE, _OTHER_LANES, _JOINS = int(Word.USED_BEFORE), int(Word.OTHER_LANES), int(Word.JOINS)
 _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
 )
@@ -240,8 +240,8 @@ class Scheduler(SharedTurns):
         turns, ended = None if self.compiled_turns is None else self.compiled_turns.words, 0
         if words[_AHEAD]:
             warp.catch_up()
-        if words[_ASIDE]:
-            warp.part()
+        if words[_OTHER_LANES]:
+            warp.take_over_lanes()
         while True:
             groups = warp.converged
             if len(groups) == 1 and not groups[0].state:
@@ -275,7 +275,7 @@ class Scheduler(SharedTurns):
                     group.expired = False
                 else:
                     if len(groups) == 2 and turns is not None:
-                        groups = warp.hand_over(group)
+                        groups = warp.hand_over_lanes(group)
                     status = execute(context)
                     if turns is not None and turns[_ENDED] != ended:
                         ended = turns[_ENDED]
@@ -286,7 +286,7 @@ class Scheduler(SharedTurns):
                         group = groups[0]
                         granted = words[_GRANTED]
                         fuel = granted + words[_SLICE_REST]
-                    if words[_EARLIER] or words[_ASIDE]:
+                    if words[_USED_BEFORE] or words[_OTHER_LANES]:
                         granted, fuel = self._take_over_lanes(warp)
                         groups = warp.converged
                     drained = False

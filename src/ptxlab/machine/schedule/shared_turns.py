@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SharedTurns"]
 
 _INFO, _ACTIVE, _GRANTED, _AHEAD = (int(w) for w in (Word.INFO, Word.ACTIVE, Word.GRANTED, Word.AHEAD))
-_EARLIER, _ASIDE, _SLICE_REST = int(Word.EARLIER), int(Word.ASIDE), int(Word.SLICE_REST)
+_USED_BEFORE, _OTHER_LANES, _SLICE_REST = int(Word.USED_BEFORE), int(Word.OTHER_LANES), int(Word.SLICE_REST)
 _CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
@@ -70,20 +70,20 @@ class SharedTurns(Waits):
         self.current = warp = self.compiled_turns.ready.of(turns[_CURRENT])
         if warp.words[_AHEAD]:
             warp.catch_up()
-        self._until = self.instructions + warp.words[_EARLIER] + warp.words[_GRANTED]
+        self._until = self.instructions + warp.words[_USED_BEFORE] + warp.words[_GRANTED]
         return warp
 
     def _take_over_lanes(self, warp: Warp) -> tuple[int, int]:
         """Take over lanes that compiled code has let take turns: the slice of those that run now, and that of the warp."""
         words, turns = warp.words, self.compiled_turns
         assert turns is not None
-        earlier = words[_EARLIER]
+        earlier = words[_USED_BEFORE]
         self.instructions += earlier
         turns.words[_CLOCK] += earlier
         turns.words[_ALLOWED] -= earlier
-        words[_EARLIER] = 0
-        if words[_ASIDE]:
-            warp.part()
+        words[_USED_BEFORE] = 0
+        if words[_OTHER_LANES]:
+            warp.take_over_lanes()
         granted = words[_GRANTED]
         self._until = self.instructions + granted
         return granted, granted + words[_SLICE_REST]
@@ -135,8 +135,8 @@ class SharedTurns(Waits):
                 (group,) = warp.converged
                 group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
                 ready.keep(warp)
-                if words[_ASIDE]:
-                    warp.part()
+                if words[_OTHER_LANES]:
+                    warp.take_over_lanes()
             elif awaits & BY_CLUSTER:
                 cta.group.barrier.take_over()
             elif awaits == OF_GROUPS:
@@ -157,8 +157,8 @@ class SharedTurns(Waits):
             index = words[_INFO]
             wait = wait_of(words[_AWAITED_PHASE], self.launch.program.ops[index])
             self.block(group, wait, index, words[_ACTIVE])
-            if words[_ASIDE]:
-                warp.part()
+            if words[_OTHER_LANES]:
+                warp.take_over_lanes()
             address, words[_AWAITS] = words[_NEXT_WAITER], 0
 
     def take_over(self, cells: memoryview, number: int) -> None:

@@ -38,7 +38,7 @@ def fill_launch_words(launch: Launch) -> None:
     words[AT.PROGRESS] = memory.progress_address
     turns = launch.scheduler.compiled_turns
     words[AT.TURNS] = 0 if turns is None else turns.address
-    words[AT.MAY_PART] = turns is not None and turns.waits
+    words[AT.LANE_TURNS] = turns is not None and turns.waits
     words[AT.REPETITIONS] = _table_of_repetitions(launch)
     words[AT.SYMBOLS] = address_of(launch.symbol_table)
     words[AT.OWN_LANES] = launch.model == "spec"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.engine.context import ASIDE_FIRST, ASIDE_TURN_SHIFT, Word
+from ptxlab.engine.context import OTHERS_FIRST, OTHERS_TURN_SHIFT, Word
 from ptxlab.engine.repetitions import NO_STATE, repeatable
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.catalogue import Qualifiers
@@ -70,7 +70,7 @@ class Warp(Registers):
     """One warp of a resident CTA; it is also the `ptxlab.isa.WarpContext` of the service that it executes."""
 
     __slots__ = (
-        "beside",
+        "other_lanes",
         "context",
         "converged",
         "converged_mask",
@@ -99,7 +99,7 @@ class Warp(Registers):
         self.live = mask
         self.converged_mask = 0
         self.converged = [ConvergedLanes(self, 0, mask)]
-        self.beside: ConvergedLanes | None = None
+        self.other_lanes: ConvergedLanes | None = None
         self.spun = False
         self.expired = False
         self.retried: Wait | None = None
@@ -135,20 +135,20 @@ class Warp(Registers):
         words, (lanes,) = self.words, self.converged
         lanes.pc, lanes.mask, words[AT.AHEAD] = words[AT.PC], words[AT.MASK], 0
 
-    def part(self) -> None:
+    def take_over_lanes(self) -> None:
         """Take over the lanes that do not run, where compiled code lets lanes take turns."""
         words, (lanes,) = self.words, self.converged
-        aside, words[AT.ASIDE] = words[AT.ASIDE], 0
-        others, self.beside = self.beside or ConvergedLanes(self, 0, 0), None
-        mask, op = aside & ALL_LANES, words[AT.ASIDE_OP]
-        others.pc, others.mask, others.turn = words[AT.ASIDE_PC], mask, lanes.turn + (aside >> ASIDE_TURN_SHIFT)
+        others_word, words[AT.OTHER_LANES] = words[AT.OTHER_LANES], 0
+        others, self.other_lanes = self.other_lanes or ConvergedLanes(self, 0, 0), None
+        mask, op = others_word & ALL_LANES, words[AT.OTHER_OP]
+        others.pc, others.mask, others.turn = words[AT.OTHER_PC], mask, lanes.turn + (others_word >> OTHERS_TURN_SHIFT)
         if op:
             others.state, others.op, others.active, others.again = CONVERGE, op - 1, mask, self.launch.together[op - 1]
         else:
             others.state, others.again = RUN, False
-        self.converged = [others, lanes] if aside & ASIDE_FIRST else [lanes, others]
+        self.converged = [others, lanes] if others_word & OTHERS_FIRST else [lanes, others]
 
-    def hand_over(self, lanes: ConvergedLanes) -> list[ConvergedLanes]:
+    def hand_over_lanes(self, lanes: ConvergedLanes) -> list[ConvergedLanes]:
         """Let compiled code know the lanes that only wait for those that run next; the groups of which it need not know.
 
         Lanes that have exited may be some whom the others wait for.
@@ -157,9 +157,9 @@ class Warp(Registers):
         others = second if lanes is first else first
         if others.state == CONVERGE and others.active == others.mask and self.live == self.threads:
             words = self.words
-            words[AT.ASIDE] = others.mask | ASIDE_FIRST * (others is first) | (others.turn - lanes.turn) << ASIDE_TURN_SHIFT
-            words[AT.ASIDE_PC], words[AT.ASIDE_OP] = others.pc, others.op + 1
-            self.converged, self.beside = [lanes], others
+            words[AT.OTHER_LANES] = others.mask | OTHERS_FIRST * (others is first) | (others.turn - lanes.turn) << OTHERS_TURN_SHIFT
+            words[AT.OTHER_PC], words[AT.OTHER_OP] = others.pc, others.op + 1
+            self.converged, self.other_lanes = [lanes], others
         return self.converged
 
     @property

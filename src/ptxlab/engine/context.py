@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["OTHERS_FIRST", "OTHERS_TURN_SHIFT", "BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "WORDS", "Context", "Status", "Word"]
+__all__ = ["BY_CLUSTER", "BY_PARITY", "MAP_ADDRESS", "OF_GROUPS", "OTHERS_FIRST", "OTHERS_TURN_SHIFT", "WORDS", "Context", "Status", "Word"]
 
 
 @unique

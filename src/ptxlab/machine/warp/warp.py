@@ -70,7 +70,6 @@ class Warp(Registers):
     """One warp of a resident CTA; it is also the `ptxlab.isa.WarpContext` of the service that it executes."""
 
     __slots__ = (
-        "other_lanes",
         "context",
         "converged",
         "converged_mask",
@@ -79,6 +78,7 @@ class Warp(Registers):
         "live",
         "local",
         "machine",
+        "other_lanes",
         "q",
         "retried",
         "spun",

@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 
 from ptxlab.diagnostics import Place, PtxlabError, clean_line, diagnose
 
-__all__ = ["MAX_DEPTH", "NAME", "OPCODE", "SPACE", "Cursor", "PtxSyntaxError", "line_starts", "short"]
+__all__ = ["COMMENT", "MAX_DEPTH", "NAME", "OPCODE", "SPACE", "Cursor", "PtxSyntaxError", "line_starts", "short"]
 
 T = TypeVar("T")
 
@@ -24,7 +24,10 @@ class PtxSyntaxError(PtxlabError):
 MAX_DEPTH = 64
 """How deeply blocks, braces, brackets and parentheses may nest."""
 
-SPACE = r"(?:[ \t\r\n\f\v]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
+COMMENT = r"(?>//[^\n]*+|/\*[^*]*+\*++(?:[^/*][^*]*+\*++)*+/)"
+"""A comment (as a pattern). An atomic group, since ``re`` before Python 3.11.5 gets backtracking in a possessive group wrong."""
+
+SPACE = rf"(?:[ \t\r\n\f\v]++|{COMMENT})*+"
 """White space and comments (as a pattern)."""
 
 NAME = r"(?:[A-Za-z][\w$]*+|[%$_][\w$]++)"

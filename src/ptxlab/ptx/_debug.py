@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from ptxlab.ptx._cursor import SPACE, Cursor
+from ptxlab.ptx._cursor import COMMENT, SPACE, Cursor
 from ptxlab.ptx._expressions import integer, number
 from ptxlab.ptx.ast import File, Location, Section
 
 __all__ = ["dwarf_lines", "file", "intermediate_location", "intermediate_source", "location", "section"]
 
-_ITEM = r"[-+]?+[\w.$%]++(?:[ \t]*+[-+][ \t]*+[\w.$%]++)*+"
-_ENTRY = re.compile(SPACE + rf"(?:([\w.$%]++)\s*+:|(\.(?:b8|b16|b32|b64)\s++{_ITEM}(?:{SPACE},{SPACE}{_ITEM})*+);?+)", re.ASCII)
-_COMMENT = re.compile(r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
+_ITEM = r"[-+]?+[\w.$%]++(?>[ \t]*+[-+][ \t]*+[\w.$%]++)*+"
+_ENTRY = re.compile(SPACE + rf"(?:([\w.$%]++)\s*+:|(\.(?:b8|b16|b32|b64)\s++{_ITEM}(?>{SPACE},{SPACE}{_ITEM})*+);?+)", re.ASCII)
+_COMMENT = re.compile(COMMENT)
 _DWARF_LINE = re.compile(SPACE + r"@@(?i:dwarf)\b([^\n]*+)", re.ASCII)
 _SOURCE_SECTION_PART = re.compile(r'"[^"\n]*+"|\.source_begin\b|[{}]', re.ASCII)
 

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptxlab.native.collection import collection_paused
-from ptxlab.ptx._cursor import PtxSyntaxError
+from ptxlab.ptx._cursor import COMMENT, PtxSyntaxError
 from ptxlab.ptx._parser import Parser, parse
 from ptxlab.ptx.ast import Block, Function, Module
 
 __all__ = ["may_declare", "outline", "text_without_bodies"]
 
 _LOCK = threading.RLock()
-_COMMENT = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
 _STRING = r'"(?:[^"\\\n]++|\\[^\n])*+"'
 _PLAIN = r'[^{}"/]*+'
-_NEXT_BRACE = re.compile(rf"{_PLAIN}(?:(?:{_COMMENT}|/(?!\*)|{_STRING}|\{{{_PLAIN}\}}){_PLAIN})*+([{{}}])")
+_NEXT_BRACE = re.compile(rf"{_PLAIN}(?:(?:{COMMENT}|/(?!\*)|{_STRING}|\{{{_PLAIN}\}}){_PLAIN})*+([{{}}])")
 """The next brace outside comments and strings, which does not belong to a pair with plain text between them, as of a vector."""
 
 

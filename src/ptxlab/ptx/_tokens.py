@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ptxlab.ptx._cursor import NAME
+from ptxlab.ptx._cursor import COMMENT, NAME
 
 __all__ = ["Token", "tokens"]
 
@@ -23,7 +23,7 @@ class Token(NamedTuple):
 
 
 _TOKEN = re.compile(
-    r"(?P<comment>//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+)"
+    rf"(?P<comment>{COMMENT}|/\*[\s\S]*+)"
     rf"|(?P<word>(?:{NAME}|_)(?:(?:\.|::)\w++)*+)"
     r"|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*+)"
     r"|(?P<number>\.?+\d[\w.]*+)"

@@ -254,10 +254,8 @@ def pages(stored: dict[str, Any] | None = None) -> dict[str, Callable[[], str]]:
 
 
 def _machine() -> str:
-    chosen = os.environ.get("OPENBLAS_CORETYPE")
-    blas = f", OPENBLAS_CORETYPE={chosen}" if chosen else ""
     processors = f"{os.cpu_count()} processors with vectors of {host().vector_bits} bits"
-    return f"{platform.machine()}, {processors}, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}{blas}"
+    return f"{platform.machine()}, {processors}, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
 
 
 def main() -> None:

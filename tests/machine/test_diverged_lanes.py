@@ -155,7 +155,7 @@ PING_PONG = """
     .reg .b32 n, way;
     mov.u32 n, 0;
     setp.eq.u32 chosen, lane, 3; setp.eq.u32 first, warp, 0;
-    @!chosen bra MEET;
+    @!chosen bra JOIN;
 LOOP:
     and.b32 way, n, 1;
     @!first bra SECOND;
@@ -172,42 +172,42 @@ NEXT:
     setp.lt.u32 q, n, COUNT;
     @q bra LOOP;
 """
-MEETINGS = {
-    "bar.warp.sync": "MEET: bar.warp.sync -1;",
-    "shfl.sync": "MEET: shfl.sync.idx.b32 r2, r2, 3, 31, -1;",
-    "elect.sync": "MEET: elect.sync r3|p, -1; add.u32 r2, r2, r3;",
-    "aligned service": "MEET: bar.sync 0;",
-    "before the loop": "bra AFTER; MEET: bar.warp.sync -1; bra.uni END; AFTER: bra MEET; END:",
+JOINS = {
+    "bar.warp.sync": "JOIN: bar.warp.sync -1;",
+    "shfl.sync": "JOIN: shfl.sync.idx.b32 r2, r2, 3, 31, -1;",
+    "elect.sync": "JOIN: elect.sync r3|p, -1; add.u32 r2, r2, r3;",
+    "aligned service": "JOIN: bar.sync 0;",
+    "before the loop": "bra AFTER; JOIN: bar.warp.sync -1; bra.uni END; AFTER: bra JOIN; END:",
 }
 
 
-def ping_pong(meet: str, length: int, missing: int = -1) -> str:
+def ping_pong(join: str, length: int, missing: int = -1) -> str:
     """A lane of each of two warps waits for the other one; the rest of the lanes wait for them; one arrival may be missing."""
     begin = MBARRIER.replace("bar.sync", OBJECTS + "@p mbarrier.init.shared.b64 [data+544], 1;\nbar.sync")
     loop = PING_PONG.replace("COUNT", str(length)).replace("MISSING", str(missing & 0xFFFFFFFF))
-    return f"{begin} mov.u32 r2, tid;\n{loop}\n{meet}\n{store('r2')}"
+    return f"{begin} mov.u32 r2, tid;\n{loop}\n{join}\n{store('r2')}"
 
 
 @pytest.mark.parametrize("check", ["none", "race", "all"])
-@pytest.mark.parametrize("meeting", MEETINGS)
-def test_waits_of_one_lane_need_no_handler(check: str, meeting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("join", JOINS)
+def test_waits_of_one_lane_need_no_handler(check: str, join: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for the first ones, while which the other lanes go on to where they wait."""
     waits: list[int] = []
     block = Scheduler.block
     monkeypatch.setattr(Scheduler, "block", lambda *given: (waits.append(1), block(*given))[1])
     made = []
     for length in (10, 60):
-        agree(ping_pong(MEETINGS[meeting], length), 64, ctas=1, check=check)
+        agree(ping_pong(JOINS[join], length), 64, ctas=1, check=check)
         waits.clear()
-        outcome(ping_pong(MEETINGS[meeting], length), 64, 1, {"check": check}, alone=False)
+        outcome(ping_pong(JOINS[join], length), 64, 1, {"check": check}, alone=False)
         made.append(len(waits))
     assert made[1] == made[0]
 
 
 @pytest.mark.parametrize("check", ["none", "race", "all"])
-@pytest.mark.parametrize("meeting", MEETINGS)
-def test_a_hang_of_lanes_that_wait_apart(check: str, meeting: str) -> None:
-    *_, text = agree(ping_pong(MEETINGS[meeting], 20, 12), 64, ctas=1, check=check)
+@pytest.mark.parametrize("join", JOINS)
+def test_a_hang_of_lanes_that_wait_apart(check: str, join: str) -> None:
+    *_, text = agree(ping_pong(JOINS[join], 20, 12), 64, ctas=1, check=check)
     assert "H601" in text
     assert "lanes 3: " in text
     assert "waits for the phase of parity 0 to complete" in text
@@ -216,7 +216,7 @@ def test_a_hang_of_lanes_that_wait_apart(check: str, meeting: str) -> None:
 @pytest.mark.parametrize("check", ["none", "race"])
 def test_lanes_that_wait_apart_are_taken_over_where_they_stand(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the scheduler takes over all warps now and then, those that can run again must execute the wait once more."""
-    text = ping_pong(MEETINGS["bar.warp.sync"], 400)
+    text = ping_pong(JOINS["bar.warp.sync"], 400)
     expected = outcome(text, 64, 1, {"check": check}, alone=True)
     run_warp, taken, turns = Scheduler._run_warp, [], count()
 

@@ -10,7 +10,7 @@ import ptxlab
 
 from . import warpgroup_kernels, word_kernels
 from .swizzled_rows import copy_rows
-from .warpgroup_kernels import COLUMNS, LOAD_A, MMA, ROWS, STORED
+from .warpgroup_kernels import COLUMNS, LOAD_A, MMA, ROW_OF_LANE, ROWS, STORED
 
 K = 64
 """Of a tile."""
@@ -93,15 +93,7 @@ TILE:
     {bring}
     fence.proxy.async.shared::cta;
     bar.sync 0;
-    shr.u32 %r7, %r1, 5;
-    shl.b32 %r7, %r7, 4;
-    and.b32 %r4, %r1, 15;
-    add.u32 %r7, %r7, %r4;
-    and.b32 %r8, %r1, 7;
-    shl.b32 %r7, %r7, 7;
-    add.u32 %r7, %r7, %r2;
-    and.b32 %r10, %r1, 31;
-    shr.u32 %r10, %r10, 4;
+{ROW_OF_LANE}
     shr.u32 %r9, %r26, 4;
     cvt.u64.u32 %rd10, %r9;
     or.b64 %rd10, %rd10, 0x4000004000010000;

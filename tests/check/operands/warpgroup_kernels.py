@@ -20,6 +20,16 @@ MMA = (
     "%p3, 1, 1, 0;"
 )
 STORED = "\n".join(f"    st.global.v2.f32 [%rd6+{64 * 8 * (i % 2) + 32 * (i // 2)}], {{%f{2 * i}, %f{2 * i + 1}}};" for i in range(4))
+ROW_OF_LANE = """    shr.u32 %r7, %r1, 5;
+    shl.b32 %r7, %r7, 4;
+    and.b32 %r4, %r1, 15;
+    add.u32 %r7, %r7, %r4;
+    and.b32 %r8, %r1, 7;
+    shl.b32 %r7, %r7, 7;
+    add.u32 %r7, %r7, %r2;
+    and.b32 %r10, %r1, 31;
+    shr.u32 %r10, %r10, 4;"""
+"""Where the row of A begins that a lane gives to ldmatrix, its number modulo 8, and the first of its chunks."""
 TEXT = f"""
 .version 9.0
 .target sm_90a
@@ -35,15 +45,7 @@ TEXT = f"""
     {copy_rows(128, ROWS, COLUMNS)}
     fence.proxy.async.shared::cta;
     bar.sync 0;
-    shr.u32 %r7, %r1, 5;
-    shl.b32 %r7, %r7, 4;
-    and.b32 %r4, %r1, 15;
-    add.u32 %r7, %r7, %r4;
-    and.b32 %r8, %r1, 7;
-    shl.b32 %r7, %r7, 7;
-    add.u32 %r7, %r7, %r2;
-    and.b32 %r10, %r1, 31;
-    shr.u32 %r10, %r10, 4;
+{ROW_OF_LANE}
     add.u32 %r9, %r2, 8192;
     shr.u32 %r9, %r9, 4;
     cvt.u64.u32 %rd10, %r9;

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ptxlab
 from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
-from tests.isa.bulk import test_box_repetitions as boxes
+from tests.isa.bulk import box_step_helpers as boxes
 
 from . import gemm_kernels
 from .test_compiled_arrivals import FIRST, FREED, REFILLED, both_ways, outcome

@@ -197,24 +197,27 @@ class OperandCheck(Observer):
 
     def _multiplied_elsewhere(self, operation: AsyncOperation, details: Callable[[], Product], product: MatrixProduct) -> None:
         """An instruction may multiply an A in registers or in tensor memory with a B in shared memory."""
-        if product.tensor_a is not None:
-            if product.tensor_a.bits and operation.op.index not in self._kept:
-                for number, cta in enumerate(product.ctas[: len(product.tensor_a.lanes)]):
-                    if id(cta) in self._tensor:
-                        known = self._memory[id(cta)].parts
-                        parts = known.get(product)
-                        if parts is None:
-                            a = TensorPart(product.tensor_a, number, self._tensor[id(cta)].addresses.reshape(-1))
-                            parts = known[product] = a, *self._other(product, cta)
-                        self._elements.multiplied(operation, details(), cta, *parts)
-        elif self._elements.takes(operation.op):
-            memory, cta = self._memory.get(id(product.ctas[0])), product.ctas[0]
-            parts = None if memory is None else memory.parts.get(product)
-            if parts is None:
-                parts = self._other(product, cta)
-                if memory is not None:
-                    memory.parts[product] = parts
-            self._elements.multiplied(operation, details(), cta, *parts)
+        a = product.tensor_a
+        if a is None:
+            if self._elements.takes(operation.op):
+                cta = product.ctas[0]
+                self._elements.multiplied(operation, details(), cta, *self._parts_of(product, cta, None))
+        elif a.bits and operation.op.index not in self._kept:
+            for number, cta in enumerate(product.ctas[: len(a.lanes)]):
+                if id(cta) in self._tensor:
+                    self._elements.multiplied(operation, details(), cta, *self._parts_of(product, cta, number))
+
+    def _parts_of(self, product: MatrixProduct, cta: Any, number: int | None) -> tuple[TensorPart | SharedPart, ...]:
+        """The matrices in the memory of a CTA that are compared element by element; A is in tensor memory if the CTA has a number."""
+        memory = self._memory.get(id(cta))
+        parts = None if memory is None else memory.parts.get(product)
+        if parts is None:
+            parts = self._other(product, cta)
+            if number is not None and product.tensor_a is not None:
+                parts = TensorPart(product.tensor_a, number, self._tensor[id(cta)].addresses.reshape(-1)), *parts
+            if memory is not None:
+                memory.parts[product] = parts
+        return parts
 
     def _other(self, product: MatrixProduct, cta: Any) -> tuple[SharedPart, ...]:
         """The B in shared memory beside an A that is not; nothing if it is not known from where its words come."""

@@ -130,8 +130,7 @@ class Plan:
         """Read the operands and multiply; disabled lanes keep their values."""
         if self.scaling is not None and self.program is not None:
             for cta in cta_group.ctas:
-                for name in "ab":
-                    self.scaling.factors(name, cta.tensor.words)
+                self.scaling.check_copies(cta.tensor.words)
         kept = () if disabled is None else self._kept(cta_group, disabled)
         program = self.program or self._program(cta_group.ctas)
         program.run(cta_group.bases, accumulate, scale)

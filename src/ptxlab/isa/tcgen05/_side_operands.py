@@ -107,6 +107,11 @@ class Scaling:
             )
         return found
 
+    def check_copies(self, words: NDArray[np.uint32]) -> None:
+        """Raise `Misuse` if groups of 32 lanes hold different scale factors."""
+        for name in "ab":
+            self.factors(name, words)
+
 
 def _factors(address: int, rows: int, scales: int, scale_id: int, split: bool) -> TensorBitFields:
     at = scale_factor_location(rows, scales, scale_id, split)

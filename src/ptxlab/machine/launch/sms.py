@@ -1,4 +1,4 @@
-"""The SMs on which the clusters of a launch run, and which of them have room for one more."""
+"""The SMs on which the clusters of a launch run, and which of them can hold another cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Sms:
         best: list[Sm] | None = None
         for start in range(0, len(self._used), size):
             unit = self._used[start : start + size]
-            if not all(map(self._has_room, unit)):
+            if not all(map(self._can_hold_another, unit)):
                 continue
             if unit[0].ctas == 0:
                 return unit
@@ -53,13 +53,13 @@ class Sms:
         first = len(self._used)
         if first + size <= self._count:
             unit = [Sm(first + index) for index in range(size)]
-            if all(map(self._has_room, unit)):
+            if all(map(self._can_hold_another, unit)):
                 self._used += unit
                 return unit
         return best
 
-    def _has_room(self, sm: Sm) -> bool:
-        """Whether an SM has room for one more CTA."""
+    def _can_hold_another(self, sm: Sm) -> bool:
+        """Whether the resources of an SM suffice for another CTA."""
         return (
             sm.ctas < self._ctas
             and sm.threads_used + self._threads <= THREADS_PER_SM

@@ -184,7 +184,7 @@ class Launch(Prepared):
             return False
         index = self._order[self._next]
         self._next += 1
-        self.progress += 1
+        self._progress[0] += 1
         self._start(index, unit)
         return True
 
@@ -228,7 +228,7 @@ class Launch(Prepared):
             return None
         x, y, z = self._cluster_at(self._order[self._next])
         self._next += 1
-        self.progress += 1
+        self._progress[0] += 1
         self.total_ctas -= self.cluster_size
         width, height, depth = self.options.cluster
         return x * width, y * height, z * depth
@@ -305,7 +305,7 @@ class Launch(Prepared):
     def warp_ended(self, warp: Warp) -> None:
         """Record that all threads of a warp have exited; the last warp of a CTA ends it, and the last CTA of a cluster frees the SMs."""
         cta = warp.cta
-        self.progress += 1
+        self._progress[0] += 1
         if cta.live_threads:
             return
         self.scheduler.finish_operations(cta)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.context import Wait
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, Space, TensorTransfer, Unit
@@ -74,6 +76,12 @@ class ProgramFacts:
         self._found: dict[Hashable, Any] = {}
         self.tracked = program.tracked
         self.executed = False
+
+    @cached_property
+    def direct(self) -> tuple[tuple[Op, ...], ...]:
+        """The instructions that compiled code may complete: waits, arrivals, and groups of operations."""
+        finds = direct_services, direct_arrivals, direct_groups
+        return tuple(tuple(op for op in find(self.program) if op.index not in self.changed) for find in finds)
 
     def frame(self) -> Frame:
         """The registers and the context for a warp."""

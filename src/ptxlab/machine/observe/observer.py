@@ -41,6 +41,7 @@ __all__ = [
     "concerned",
     "observer_for",
     "overridden_hook",
+    "overridden_hooks",
     "profiler_for",
     "tracing",
     "warm_observers",
@@ -323,6 +324,11 @@ def overridden_hook(observer: Observer | None, name: str) -> Callable[..., None]
         return None
     found: Callable[..., None] = getattr(observer, name)
     return found
+
+
+def overridden_hooks(observer: Observer | None, *names: str) -> tuple[Callable[..., None] | None, ...]:
+    """`overridden_hook` of each name."""
+    return (None,) * len(names) if observer is None else tuple(overridden_hook(observer, name) for name in names)
 
 
 def _each(calls: list[Callable[..., None]]) -> Callable[..., None]:

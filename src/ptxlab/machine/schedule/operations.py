@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from ptxlab.isa.operations import AsyncOperation
-from ptxlab.machine.observe.observer import overridden_hook
+from ptxlab.machine.observe.observer import overridden_hooks
 from ptxlab.machine.schedule.queues import Queue, Queues
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class Operations:
         self.running: AsyncOperation | None = None
         self.performing: AsyncOperation | None = None
         self._eager = launch.policy == "eager"
-        self._on_issued = overridden_hook(launch.observer, "issued")
-        self._on_performing = overridden_hook(launch.observer, "performing")
-        self._on_performed = overridden_hook(launch.observer, "performed")
+        self._on_issued, self._on_performing, self._on_performed = overridden_hooks(launch.observer, "issued", "performing", "performed")
 
     @property
     def pending(self) -> list[AsyncOperation]:

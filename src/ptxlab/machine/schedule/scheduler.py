@@ -15,7 +15,7 @@ from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.direct_services import direct_services
 from ptxlab.engine.turns.words import GROUP_SLICE, NO_LIMIT, POLL_TURNS, SLICE, ClusterCell, TurnWord
 from ptxlab.isa.context import Misuse
-from ptxlab.machine.observe.observer import overridden_hook
+from ptxlab.machine.observe.observer import overridden_hooks
 from ptxlab.machine.schedule.shared_turns import SharedTurns
 from ptxlab.machine.warp.convergence import choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
@@ -53,8 +53,7 @@ class Scheduler(SharedTurns):
         self.budget = launch.budget
         self.observer = launch.observer
         observer, ops = launch.observer, launch.program.ops
-        self._on_running = overridden_hook(launch.observer, "running")
-        self._on_stopped = overridden_hook(launch.observer, "stopped")
+        self._on_running, self._on_stopped, on_exited = overridden_hooks(observer, "running", "stopped", "exited")
         self.rounds = 0
         self.services = launch.host_memory.counts
         """The executions of services by instruction."""
@@ -72,7 +71,7 @@ class Scheduler(SharedTurns):
             observer,
             self._on_running,
             self._on_stopped,
-            overridden_hook(launch.observer, "exited"),
+            on_exited,
         )
         self.last: Warp | None = None
         self.before_turn: Callable[[], None] | None = None

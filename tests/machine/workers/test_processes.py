@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import ptxlab
 from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.workers import processes, worker
-from ptxlab.machine.workers.accesses import AccessMaps, Groups, buffer_size, conflict, put, result_rows, take
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, conflict, put, read_groups, write_groups
 from tests.machine.launch_helpers import kernel, store
 
 CTAS = 8
@@ -139,11 +140,27 @@ def test_an_interrupt_while_processes_are_ended(forked: list[int], monkeypatch: 
 
 
 def test_no_memory_can_be_shared(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "buffer_size", lambda allocations: 1 << 62)
+    def refuse(name: str) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
     out, result = launch(store("cta"))
     assert (result.ok, forked) == (True, [])
-    assert result.stats.why_alone.startswith("there can be no shared memory")
+    assert result.stats.why_alone == "there can be no shared memory: [Errno 24] Too many open files"
     assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_no_memory_for_results(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(worker, "write_groups", refuse)
+    files = len(os.listdir("/proc/self/fd"))
+    out, result = launch(store("cta"))
+    assert (result.ok, len(forked)) == (True, 2)
+    assert result.stats.why_alone == "there is no memory for results: [Errno 28] No space left on device"
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_a_progress_function_that_raises(forked: list[int]) -> None:
@@ -261,13 +278,14 @@ def test_written_bytes_are_taken_over() -> None:
             found.mark([MemoryAccess.of(allocation.data[byte : byte + 1], True)])
         allocation.data[:] = random.integers(1, 256, allocation.size)
     after = [allocation.data.copy() for allocation in live]
-    written, buffer = found.written(), np.zeros(buffer_size(live), np.uint8)
-    for at, groups, rows in result_rows(buffer, written):
-        take(live[at], groups, rows)
+    written, file = found.written(), os.memfd_create("results")
+    for at, groups in written.items():
+        write_groups(file, live[at], groups)
     for allocation in live:
         allocation.data[:] = 7
-    for at, groups, rows in result_rows(buffer, written):
+    for at, groups, rows in read_groups(file, written):
         put(live[at], groups, rows)
+    os.close(file)
     for allocation, bytes_, values in zip(live, chosen, after, strict=True):
         assert np.array_equal(allocation.data, np.where(bytes_, values, 7))
 

@@ -21,12 +21,13 @@ from ptxlab.machine.memory.elements import ArrayPlace, elements_text
 from ptxlab.machine.memory.mirror import WRITE_IT, DeviceMirror, Origin
 from ptxlab.native import address_of
 
-__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes", "out_of_memory", "sparse_bytes"]
+__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes", "large_page_bytes", "out_of_memory", "sparse_bytes"]
 
 ALIGNMENT = 256
 """Every allocation starts at a multiple of this, as ``cudaMalloc`` promises."""
 
 _GUARD = 0x1_0000
+_LARGE_PAGE = 1 << 21
 READABLE, WRITABLE = 1, 2
 
 
@@ -46,11 +47,22 @@ def sparse_bytes(size: int) -> NDArray[np.uint8]:
 
     NumPy asks Linux for large pages, of 2 MiB or more, for arrays of 4 MiB or more.
     """
+    return aligned_bytes(size) if sys.platform != "linux" else _mapped_bytes(size, mmap.MADV_NOHUGEPAGE)
+
+
+def large_page_bytes(size: int) -> NDArray[np.uint8]:
+    """Return zeroed bytes in large pages, if there are some: for memory in which many places are written, with few page faults."""
     if sys.platform != "linux":
         return aligned_bytes(size)
+    raw = _mapped_bytes(size + _LARGE_PAGE, mmap.MADV_HUGEPAGE)
+    skip = -address_of(raw) % _LARGE_PAGE
+    return raw[skip : skip + size]
+
+
+def _mapped_bytes(size: int, advice: int) -> NDArray[np.uint8]:
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a kernel without large pages
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory.madvise(advice)
     return np.frombuffer(memory, np.uint8)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial, reduce
 from typing import Any, NamedTuple
@@ -13,10 +15,10 @@ from numpy.typing import NDArray
 from ptxlab.engine.support.access_maps import GROUP_BITMAP_BYTES, GROUP_BYTES
 from ptxlab.engine.support.compiled import address_of as function_address
 from ptxlab.isa.operations import MemoryAccess
-from ptxlab.machine.memory.global_memory import Allocation, aligned_bytes
+from ptxlab.machine.memory.global_memory import Allocation, large_page_bytes
 from ptxlab.native import address_of
 
-__all__ = ["AccessMaps", "Groups", "buffer_size", "conflict", "mark_ranges", "put", "result_rows", "take"]
+__all__ = ["AccessMaps", "Groups", "conflict", "mark_ranges", "put", "read_groups", "write_groups"]
 
 _WORDS = GROUP_BITMAP_BYTES // 8
 
@@ -30,30 +32,40 @@ class Groups(NamedTuple):
 
 _BITS = 64
 """A word of a map is about so many bytes."""
+_BLOCK = 256
+"""So many groups are written at once."""
 _ALL = np.uint64(2**64 - 1)
 _NOTHING = Groups(np.zeros(0, np.int64), np.zeros((0, _WORDS), np.uint64))
 
 
-def buffer_size(allocations: Iterable[Allocation]) -> int:
-    """The size in bytes of a buffer for all groups of the allocations that can be written."""
-    return sum(-(-a.size // GROUP_BYTES) * GROUP_BYTES for a in allocations if a.writable)
-
-
-def result_rows(buffer: NDArray[np.uint8], written: dict[int, Groups]) -> Iterator[tuple[int, Groups, NDArray[np.uint8]]]:
-    """For each allocation its number, its groups, and the part of a buffer that holds their bytes, in rows of `GROUP_BYTES`."""
-    start = 0
-    for at, groups in written.items():
-        size = len(groups.numbers) * GROUP_BYTES
-        yield at, groups, buffer[start : start + size].reshape(-1, GROUP_BYTES)
-        start += size
-
-
-def take(allocation: Allocation, groups: Groups, rows: NDArray[np.uint8]) -> None:
-    """Copy the groups of an allocation to rows."""
+def write_groups(file: int, allocation: Allocation, groups: Groups) -> None:
+    """Append the bytes of an allocation's groups to a file, `GROUP_BYTES` for each. `OSError` if there is no memory for them."""
     whole, end, inner = _whole(allocation, groups)
-    np.take(whole, groups.numbers[:inner], axis=0, out=rows[:inner])
-    if inner < len(rows):
-        rows[inner, : len(end)] = end
+    block = np.empty((_BLOCK, GROUP_BYTES), np.uint8)
+    for start in range(0, inner, _BLOCK):
+        numbers = groups.numbers[start : min(start + _BLOCK, inner)]
+        _append(file, np.take(whole, numbers, axis=0, out=block[: len(numbers)], mode="clip"))  # other modes copy twice
+    if inner < len(groups.numbers):
+        block[0, : len(end)] = end
+        _append(file, block[:1])
+
+
+def _append(file: int, rows: NDArray[np.uint8]) -> None:
+    data = memoryview(rows.reshape(-1))
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def read_groups(file: int, written: dict[int, Groups]) -> Iterator[tuple[int, Groups, NDArray[np.uint8]]]:
+    """For each allocation its number, its groups, and their bytes in a file to which `write_groups` has written all of them, in rows."""
+    sizes = [len(groups.numbers) * GROUP_BYTES for groups in written.values()]
+    if not sizes:
+        return
+    mapped = mmap.mmap(file, sum(sizes), flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ)
+    start = 0
+    for (at, groups), size in zip(written.items(), sizes, strict=True):
+        yield at, groups, np.frombuffer(mapped, np.uint8, size, start).reshape(-1, GROUP_BYTES)
+        start += size
 
 
 def put(allocation: Allocation, groups: Groups, rows: NDArray[np.uint8]) -> None:
@@ -97,7 +109,8 @@ class AccessMaps:
     def __init__(self, allocations: Sequence[Allocation], rows: NDArray[np.uint64]) -> None:
         self._allocations = allocations
         sizes = [-(-a.size // GROUP_BYTES) * GROUP_BITMAP_BYTES for a in allocations]
-        self._bitmaps = [aligned_bytes(2 * size, 64) for size in sizes]
+        whole = large_page_bytes(2 * sum(sizes))
+        self._bitmaps = np.split(whole, 2 * np.cumsum(sizes)[:-1]) if sizes else []
         self._before: list[NDArray[np.uint64]] | None = None
         self._marked: dict[int, tuple[MemoryAccess, ...]] = {}
         flags = {a.base: address_of(bitmap) for a, bitmap in zip(allocations, self._bitmaps, strict=True)}
@@ -134,6 +147,8 @@ class AccessMaps:
         bits = self._bitmaps[at].view(np.uint64).reshape(2, -1, _WORDS)[int(written)]
         if self._before is not None:
             bits = bits | self._before[at].reshape(2, -1, _WORDS)[int(written)]
+        if not bits.size or not bits.max():
+            return _NOTHING
         numbers = np.flatnonzero(reduce(np.bitwise_or, bits.T))
         return Groups(numbers, bits[numbers])
 

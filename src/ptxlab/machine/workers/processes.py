@@ -12,7 +12,6 @@ In all other cases the launch runs with one worker, as if there had been none. S
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import sys
@@ -22,14 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ptxlab import native
 from ptxlab._records import dataclass
 from ptxlab.machine.launch.program_facts import depends_on_schedule, lets_others_start, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
-from ptxlab.machine.workers.accesses import Groups, buffer_size, conflict, mark_ranges, put, result_rows
+from ptxlab.machine.workers.accesses import Groups, conflict, mark_ranges, put, read_groups
 from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
 
 if TYPE_CHECKING:
@@ -111,14 +107,13 @@ class _Workers:
         launch = self._launch
         clusters = range(launch.next_cluster, launch.next_cluster + launch.clusters_left)
         ranges = list(_ranges(clusters, self._count, alone=launch.policy == "random"))
-        size = buffer_size(self._allocations)
-        buffers = [_shared_bytes(size) for _ in range(self._count)]
-        others = os.memfd_create("ptxlab clusters")
+        files: list[int] = []
         try:
+            others, *results = (_memory_file(files) for _ in range(1 + self._count))
             os.write(others, b"".join(RANGE.pack(each.start, each.stop) for each in ranges[self._count :]))
             os.lseek(others, 0, os.SEEK_SET)
-            for first, buffer in zip(ranges, buffers, strict=False):
-                self._fork(first, others, buffer)
+            for first, file in zip(ranges, results, strict=False):
+                self._fork(first, others, file)
             parts = self._gather()
             written = [part.written for part in parts]
             numbers = sorted(set().union(*written))
@@ -128,8 +123,8 @@ class _Workers:
             found = conflict(written, read)
             if found is not None:
                 raise Alone(f"clusters access what others write in {self._allocations[found]}")
-            for part, buffer in zip(parts, buffers, strict=True):
-                for at, groups, rows in result_rows(buffer, part.written):
+            for part, file in zip(parts, results, strict=True):
+                for at, groups, rows in read_groups(file, part.written):
                     allocation = self._allocations[at]
                     if launch.journal is not None:
                         launch.journal.before_write(allocation.base, allocation.size)
@@ -138,11 +133,12 @@ class _Workers:
             try:
                 self._end()
             finally:
-                os.close(others)
+                for file in files:
+                    os.close(file)
         launch.take_over(parts)
         launch.workers = self._count
 
-    def _fork(self, first: range, others: int, buffer: NDArray[np.uint8]) -> None:
+    def _fork(self, first: range, others: int, results: int) -> None:
         """Make a worker process; an interrupt waits until it is among those that are ended."""
         from multiprocessing import Pipe
 
@@ -155,7 +151,7 @@ class _Workers:
                 pid = os.fork()
             if not pid:
                 here.close()
-                serve(self._launch, self._allocations, first, others, buffer, there)
+                serve(self._launch, self._allocations, first, others, results, there)
             there.close()
             self._processes.append(_Process(pid, here))
         except OSError as error:
@@ -231,12 +227,13 @@ def _ranges(clusters: range, workers: int, alone: bool) -> Iterator[range]:
         clusters = clusters[size:]
 
 
-def _shared_bytes(size: int) -> NDArray[np.uint8]:
-    """Bytes that this process shares with its workers; only the pages that are written take memory. `Alone` if there can be none."""
+def _memory_file(files: list[int]) -> int:
+    """A file in memory that this process shares with its workers, which is appended to files. `Alone` if there can be none."""
     try:
-        return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)
+        files.append(os.memfd_create("ptxlab"))
     except OSError as error:
         raise Alone(f"there can be no shared memory: {error}") from None
+    return files[-1]
 
 
 def _refuse_memory(allocations: list[Allocation]) -> None:

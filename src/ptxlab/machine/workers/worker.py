@@ -9,12 +9,9 @@ from dataclasses import replace
 from struct import Struct
 from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ptxlab._records import dataclass
 from ptxlab.machine.launch.reports import LaunchEnded
-from ptxlab.machine.workers.accesses import AccessMaps, Groups, result_rows, take
+from ptxlab.machine.workers.accesses import AccessMaps, Groups, write_groups
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -48,7 +45,7 @@ class Part:
     ----------
     ctas, instructions, warps : CTAs that have ended, warp-instructions executed, warps started
     services : calls of services by instruction
-    written : by the number of an allocation which bytes of it have been written; the shared buffer holds their values
+    written : by the number of an allocation which bytes of it have been written; the file of results holds their values
     """
 
     ctas: int
@@ -93,8 +90,8 @@ class Worker:
             self.leave("clusters access what others write, in an order that depends on all clusters")
         return Done(launch.done_ctas - ended, launch.scheduler.instructions - self._before[1])
 
-    def finish(self, buffer: NDArray[np.uint8]) -> Part:
-        """What has been done; `Alone` if it cannot be taken over. What has been written is copied to the buffer."""
+    def finish(self, results: int) -> Part:
+        """What has been done; `Alone` if it cannot be taken over. What has been written is copied to the file of results."""
         launch = self._launch
         launch.finish()
         if launch.observer is not None:
@@ -111,17 +108,19 @@ class Worker:
         executed = [now - before for now, before in zip(launch.scheduler.services, services, strict=True)]
         counted = launch.done_ctas - ctas, launch.scheduler.instructions - instructions, launch.warps_started - warps
         written = self.maps.written()
-        for at, groups, rows in result_rows(buffer, written):
-            take(self._allocations[at], groups, rows)
+        try:
+            for at, groups in written.items():
+                write_groups(results, self._allocations[at], groups)
+        except OSError as error:
+            self.leave(f"there is no memory for results: {error}")
         return Part(*counted, executed, written)
 
 
-def serve(
-    launch: Launch, allocations: list[Allocation], first: range, others: int, buffer: NDArray[np.uint8], connection: Connection
-) -> NoReturn:
+def serve(launch: Launch, allocations: list[Allocation], first: range, others: int, results: int, connection: Connection) -> NoReturn:
     """Be a worker: run ranges of clusters, and then receive the numbers of the allocations whose reads are asked for.
 
-    ``others`` is a file with ranges that all workers read: each takes the first one that no other worker has taken.
+    ``others`` is a file with ranges that all workers read: each takes the first one that no other worker has taken. ``results`` is a file
+    of this worker (`write_groups`).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has made this one ends it
     status = 1
@@ -131,7 +130,7 @@ def serve(
         connection.send(worker.run(first))
         while clusters := _next_range(others):
             connection.send(worker.run(clusters))
-        connection.send(worker.finish(buffer))
+        connection.send(worker.finish(results))
         connection.send(worker.maps.read(connection.recv()))
         status = 0
     except Alone as alone:

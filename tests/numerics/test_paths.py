@@ -199,3 +199,17 @@ def test_every_vector_width(bits: int, fresh_kernels: None, monkeypatch: pytest.
         exact = one.run(numerics.reference.mma)
         one.check(one.run(), exact)
         one.check(by_machine_interface(one, general=False), exact)
+
+
+@pytest.mark.parametrize("bits", [512, 256])
+def test_sums_that_overflow(bits: int, fresh_kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processor rounds toward zero, a float32 that overflows would become the largest finite number."""
+    here = native.host()
+    monkeypatch.setattr(native, "host", lambda: replace(here, vector_bits=bits))
+    rng = np.random.default_rng(5)
+    A, B = (encode(rng.choice([-1, 1], (64, 16)) * rng.uniform(1, 2, (64, 16)) * 2.0**exponent, "bf16") for exponent in (23, 101))
+    call = {"arch": "tcgen05", "kind": "f16", "a": "bf16", "b": "bf16", "d": "f32", "A": A, "B": B}
+    exact = numerics.reference.mma(**call).view(np.float32)
+    assert 100 < np.isinf(exact).sum() < exact.size - 100
+    np.testing.assert_array_equal(numerics.mma(**call).view(np.uint32), exact.view(np.uint32))
+    assert np.array([1], np.float32) + np.array([1.5 * 2**-24], np.float32) == [1 + 2**-23]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxlab.native import host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import NARROW, Step
-from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum, is_avx512
 from ptxlab.numerics.ir._general import LANES
 from ptxlab.numerics.ir.prepare import FLAGGED, FLAGS, PADDED, SCALES, VALUES
 
-__all__ = ["SUMS_AT_ONCE", "UNROLLED", "Block", "Doubles", "Row", "adds_directly", "may_overflow", "reads_pairs"]
+__all__ = ["SUMS_AT_ONCE", "UNROLLED", "Block", "Doubles", "Row", "adds_directly", "may_overflow", "reads_pairs", "rounds_toward_zero"]
 
 TERMS = 16
 """Truncated products, each below 2^(window + 2), that an int32 can sum for a window of 25 bits."""
@@ -27,6 +28,16 @@ PAIRED_VECTORS = 4
 def reads_pairs(step: Step) -> bool:
     """Whether the function of a step reads the integers of its operands."""
     return step.a == NARROW and step.output == "f32"
+
+
+def has_fields(step: Step, *, small: bool) -> bool:
+    """Whether the exponents of a step's cells are fields of float32."""
+    return small and not step.scales and step.output != "f16"
+
+
+def rounds_toward_zero(step: Step, lanes: int, *, small: bool) -> bool:
+    """Whether a function runs with the rounding mode toward zero, since no instruction of the processor chooses it for a conversion."""
+    return has_fields(step, small=small) and host().has_mxcsr and not is_avx512(vector("i32", lanes))
 
 
 def adds_directly(step: Step) -> bool:
@@ -67,7 +78,8 @@ class Block:
 
     def __init__(self, code: Function, a: Value, step: Step, lanes: int, *, small: bool) -> None:
         self.code, self.step, self.small, self.lanes = code, step, small, lanes
-        self.cell = FieldCells if small and not step.scales and step.output != "f16" else ExponentCells
+        self.cell = FieldCells if has_fields(step, small=small) else ExponentCells
+        self.rounds_toward_zero = rounds_toward_zero(step, lanes, small=small)
         self.narrow = "i8" if small else "i16"
         self.has_pairs = reads_pairs(step)
         self.groups = PAIRED_VECTORS if self.has_pairs else max(VECTORS, LANES // lanes)

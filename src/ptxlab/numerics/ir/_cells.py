@@ -15,7 +15,7 @@ from ptxlab.numerics.ir.prepare import BIASES, LEAST_FIELD, SIGN, dead_exponent
 if TYPE_CHECKING:
     from ptxlab.numerics.ir._block import Block, Row
 
-__all__ = ["LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum", "largest_magnitude"]
+__all__ = ["LOWERED", "Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum", "is_avx512", "largest_magnitude"]
 
 LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
@@ -44,17 +44,18 @@ class FieldCells:
 
     @staticmethod
     def lost(block: Block, cells: Sequence[Any], m: Value) -> Value:
-        """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products.
+        """Whether there are cells that `general` has to do: infinite or NaN, so large that sums can overflow, or tiny beside no products.
 
         One unsigned maximum finds all that is rare: it is past what the least product has if there are no products, or if C is so large
         that no product reaches the window, which makes `up` negative.
         """
         code = block.code
+        large = (255 - (4 * block.step.k + 2).bit_length()) << 23
         found = code.variable("i1", 0)
         most: Value = reduce(lambda one, other: one.intrinsic("umax", other), (cell.up.get() for cell in cells))
         with code.when(most.uge((127 + LOWERED + block.step.window - LEAST_FIELD) << 23).reduce("or")):
             alone = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
-            found.set(reduce(or_, (cell.top.eq(F32_INFINITY) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
+            found.set(reduce(or_, (cell.top.uge(large) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
             for cell in cells:
                 cell.bound()
         with code.when(block.a_flagged):
@@ -186,9 +187,9 @@ class IntegerSum:
         self.add(shifted)
         self.overflow.set(self.overflow.get() | (number.constant(0) - lost) | lost)
 
-    def converted(self) -> Value:
-        """The bits of the float32 next to the sum toward zero."""
-        return to_float_toward_zero(self.total.get())
+    def converted(self, is_mode: bool) -> Value:
+        """The bits of the float32 next to the sum toward zero; ``is_mode``: the processor rounds so."""
+        return to_float_toward_zero(self.total.get(), is_mode)
 
     def store(self, converted: Value) -> None:
         """Store the sum, given what it was converted to."""
@@ -216,9 +217,9 @@ class DoubleSum:
         cell.store((total.bits("i64") & -(1 << dropped)).bits("double").convert("fptrunc", "float").bits("i32"))
 
 
-def _is_avx512(value: Value) -> bool:
-    """Whether instructions of AVX-512 take the value: this processor has them, and it is one of their vectors."""
-    return value.type == "<16 x i32>" and host().vector_bits == 512
+def is_avx512(type: str) -> bool:
+    """Whether instructions of AVX-512 take vectors of 32-bit integers: this processor has them, and it is one of their vectors."""
+    return type == "<16 x i32>" and host().vector_bits == 512
 
 
 _DIFFERS_FROM_BOTH = 0b01000010
@@ -227,7 +228,7 @@ _DIFFERS_FROM_BOTH = 0b01000010
 
 def has_overflowed(before: Value, part: Value, after: Value) -> Value:
     """Negative where the sum of two i32 does not have the sign of both, which are equal."""
-    if _is_avx512(after):
+    if is_avx512(after.type):
         return before.target_intrinsic("x86.avx512.pternlog.d.512", before.type, f"i32 {_DIFFERS_FROM_BOTH}", part, after)
     return (before ^ after) & (part ^ after)
 
@@ -236,9 +237,11 @@ _TOWARD_ZERO = 11
 """The rounding of an AVX-512 instruction: toward zero, without exceptions."""
 
 
-def to_float_toward_zero(number: Value) -> Value:
-    """The bits of the float32 next to each i32 toward zero; those of zero are zero."""
-    if _is_avx512(number):
+def to_float_toward_zero(number: Value, is_mode: bool) -> Value:
+    """The bits of the float32 next to each i32 toward zero; those of zero are zero. ``is_mode``: the processor rounds so."""
+    if is_mode:
+        return number.convert("sitofp", "float").bits("i32")
+    if is_avx512(number.type):
         return number.target_intrinsic("x86.avx512.sitofp.round.v16f32.v16i32", "<16 x float>", f"i32 {_TOWARD_ZERO}").bits("i32")
     below = number.min(number.constant(0) - number)
     nearest = below.convert("sitofp", "float")
@@ -252,7 +255,7 @@ _LARGER_MAGNITUDE = 0b1011
 
 def largest_magnitude(numbers: Sequence[Value]) -> Value:
     """The largest magnitude of float32 numbers in each lane, of which the bits are given."""
-    if not _is_avx512(numbers[0]):
+    if not is_avx512(numbers[0].type):
         return reduce(Value.max, (number & 0x7FFFFFFF for number in numbers)).bits("float")
     code, name, some = numbers[0].function, "@llvm.x86.avx512.mask.range.ps.512", "<16 x float>"
     code.module.declare(name, f"declare {some} {name}({some}, {some}, i32, {some}, i16, i32)")

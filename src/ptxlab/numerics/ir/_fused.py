@@ -22,7 +22,7 @@ from operator import or_
 from ptxlab.native import host
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow
+from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow, rounds_toward_zero
 from ptxlab.numerics.ir._cells import LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
 from ptxlab.numerics.ir._general import LANES, MOST_PRODUCTS, general
 from ptxlab.numerics.ir.prepare import (
@@ -54,34 +54,39 @@ PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 ke
 
 def fused_ir(step: Step, wide: bool, lanes: int) -> str:
     """The function ``mma`` and those that it calls."""
-    module = Module()
-    if not wide:
+    module, rounding = Module(), TOWARD_ZERO if rounds_toward_zero(step, lanes, small=True) else 0
+    if not wide and not rounding:
         Fused(module, "mma", step, wide, lanes, small=True)
     else:
         code = Function(module, "mma", "void", PARAMETERS)
-        both = code["a"].word(MODERATE) & code["b"].word(MODERATE)
+        both = code["a"].word(MODERATE) & code["b"].word(MODERATE) if wide else code.const("i64", 1)
         with code.when(both.ne(0)) as otherwise:
-            code.call("moderate", "void", *code.parameters)
-            otherwise()
-            with subnormal_results(code, flushed=True):
-                code.call("immoderate", "void", *code.parameters)
+            with floating_point_control(code, rounding) if rounding else nullcontext():
+                code.call("moderate", "void", *code.parameters)
+            if wide:
+                otherwise()
+                with floating_point_control(code, FLUSH_TO_ZERO):
+                    code.call("immoderate", "void", *code.parameters)
         Fused(module, "moderate", step, wide, lanes, small=True)
-        Fused(module, "immoderate", step, wide, lanes, small=False)
+        if wide:
+            Fused(module, "immoderate", step, wide, lanes, small=False)
     general(module, step, wide)
     return module.text()
 
 
-FLUSH_TO_ZERO = 1 << 15
-"""The bit of MXCSR."""
+FLUSH_TO_ZERO, TOWARD_ZERO = 1 << 15, 3 << 13
+"""Bits of MXCSR: subnormal results become zero, and results are rounded toward zero.
+
+Subnormal results are slow, and `immoderate` has none that matter: a term that is subnormal in units of the window's last bit is truncated
+to zero, and its sums are of products that are large enough to be normal, or are left to `general`. Of `moderate` only the conversion of
+sums depends on the rounding mode (`rounds_toward_zero`): all other results are exact, and cells whose sums can overflow are left to
+`general`.
+"""
 
 
 @contextmanager
-def subnormal_results(code: Function, *, flushed: bool) -> Iterator[None]:
-    """Let the float32 operations of functions that are called here make zero of subnormal results, or not; as it is, without MXCSR.
-
-    These results are slow, and `immoderate` has none that matter: a term that is subnormal in units of the window's last bit is truncated
-    to zero, and its sums are of products that are large enough to be normal, or are left to `general`.
-    """
+def floating_point_control(code: Function, bits: int) -> Iterator[None]:
+    """Let the functions that are called here run with just these two bits of MXCSR; without MXCSR as they are."""
     if not host().has_mxcsr:
         yield
         return
@@ -89,8 +94,7 @@ def subnormal_results(code: Function, *, flushed: bool) -> Iterator[None]:
         code.module.declare(f"@llvm.x86.sse.{name}", f"declare void @llvm.x86.sse.{name}(ptr)")
     before, changed = (code.stack("i32", 4) for _ in range(2))
     code.call("llvm.x86.sse.stmxcsr", "void", before)
-    control = before.load("i32")
-    changed.store(control | FLUSH_TO_ZERO if flushed else control & ~FLUSH_TO_ZERO)
+    changed.store(before.load("i32") & ~(FLUSH_TO_ZERO | TOWARD_ZERO) | bits)
     code.call("llvm.x86.sse.ldmxcsr", "void", changed)
     yield
     code.call("llvm.x86.sse.ldmxcsr", "void", before)
@@ -113,6 +117,7 @@ class Fused(Block):
         self.doubles = f"{name}_doubles"
         if step.output != "f16" and (may_overflow(step) or not adds_directly(step)):
             Doubles(module, self.doubles, step, lanes, small=small)
+        self.is_controlled = not small or self.rounds_toward_zero
         self.general_exponent = "i16" if wide else "i8"
         self.width = 4 * lanes
         exponents = SMALL_EXPONENTS if small and wide else EXPONENTS
@@ -158,7 +163,7 @@ class Fused(Block):
         code = self.code
         here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
         scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
-        with nullcontext() if self.small else subnormal_results(code, flushed=False):
+        with floating_point_control(code, 0) if self.is_controlled else nullcontext():
             code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
     def _blocks(self, rows: list[PreparedRow]) -> None:
@@ -200,7 +205,7 @@ class Fused(Block):
                     self._add_dots(rows, m, sums, shifts)
             else:
                 self.add_terms(m, sums)
-            converted = [each.converted() for each in sums]
+            converted = [each.converted(self.rounds_toward_zero) for each in sums]
             overflow = self._overflow(sums, converted)
             if overflow is None:
                 self._store(sums, converted)

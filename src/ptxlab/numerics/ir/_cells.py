@@ -44,18 +44,17 @@ class FieldCells:
 
     @staticmethod
     def lost(block: Block, cells: Sequence[Any], m: Value) -> Value:
-        """Whether there are cells that `general` has to do: infinite or NaN, so large that sums can overflow, or tiny beside no products.
+        """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products.
 
         One unsigned maximum finds all that is rare: it is past what the least product has if there are no products, or if C is so large
         that no product reaches the window, which makes `up` negative.
         """
         code = block.code
-        large = (255 - (4 * block.step.k + 2).bit_length()) << 23
         found = code.variable("i1", 0)
         most: Value = reduce(lambda one, other: one.intrinsic("umax", other), (cell.up.get() for cell in cells))
         with code.when(most.uge((127 + LOWERED + block.step.window - LEAST_FIELD) << 23).reduce("or")):
             alone = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
-            found.set(reduce(or_, (cell.top.uge(large) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
+            found.set(reduce(or_, (cell.top.eq(F32_INFINITY) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
             for cell in cells:
                 cell.bound()
         with code.when(block.a_flagged):

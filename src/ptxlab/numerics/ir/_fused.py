@@ -79,14 +79,14 @@ FLUSH_TO_ZERO, TOWARD_ZERO = 1 << 15, 3 << 13
 
 Subnormal results are slow, and `immoderate` has none that matter: a term that is subnormal in units of the window's last bit is truncated
 to zero, and its sums are of products that are large enough to be normal, or are left to `general`. Of `moderate` only the conversion of
-sums depends on the rounding mode (`rounds_toward_zero`): all other results are exact, and cells whose sums can overflow are left to
-`general`.
+sums depends on the rounding mode (`rounds_toward_zero`): all other results are exact. No sum overflows, which would be infinite or not
+depending on the mode: products that a C close to the end of the range does not outweigh are far from it.
 """
 
 
 @contextmanager
 def floating_point_control(code: Function, bits: int) -> Iterator[None]:
-    """Let the functions that are called here run with just these two bits of MXCSR; without MXCSR as they are."""
+    """Call functions with ``bits`` of MXCSR set, and cleared what is not among them of the two above; without MXCSR change nothing."""
     if not host().has_mxcsr:
         yield
         return

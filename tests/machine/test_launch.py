@@ -441,6 +441,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"grid": 0}, "A308", "grid must be a positive int or one to three of them, not 0"),
     ({"grid": 3, "cluster": 2}, "A308", "grid (3, 1, 1) is not a multiple of cluster (2, 1, 1)"),
     ({"block": 2048}, "A308", "block (2048, 1, 1) has 2048 threads; a CTA can have 1024"),
+    ({"grid": (2, 10**20)}, "A308", "grid is (2, 100000000000000000000, 1); in y it can be 65535"),
+    ({"block": (1, 1, 65)}, "A308", "block is (1, 1, 65); in z it can be 64"),
     ({"block": None}, "A308", "kernel k has no .reqntid: say how many threads a CTA has"),
     ({"shared_bytes": 300_000}, "A309", "k needs 300000 bytes of shared memory per CTA (0 static, 300000 dynamic); a CTA can have 232448"),
     ({"shared_bytes": "x"}, "A310", "shared_bytes must be an int from 0 to 1073741824, not 'x'"),

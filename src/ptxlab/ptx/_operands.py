@@ -127,11 +127,11 @@ _DECIMAL = r"-?+(?:0|[1-9][0-9]{0,17}+)(?![\w.])"
 _USUAL = re.compile(
     rf"({_DOTTED})"  # 1 name
     rf"|({_DECIMAL}|-?+0[xX][0-9a-fA-F]{{1,15}}(?![\w.]))"  # 2 integer
-    rf"|\[\s*+({_DOTTED})\s*+(?:\+\s*+({_DECIMAL})\s*+)?+\]"  # 3 base, 4 offset
+    rf"|\[\s*+({_DOTTED})\s*+(?>(?:\+\s*+({_DECIMAL})\s*+)?)\]"  # 3 base, 4 offset
     rf"|({_DOTTED}|_)\s*+\|\s*+({_DOTTED}|_)"  # 5, 6 pair
     r"|0[fF]([0-9a-fA-F]{8})"  # 7 f32
     r"|\{([^{}()\[\]]*+)\}"  # 8 vector
-    rf"|\[\s*+({_DOTTED})\s*+(?:\+\s*+({_DECIMAL})\s*+)?+,"  # 9 base, 10 offset
+    rf"|\[\s*+({_DOTTED})\s*+(?>(?:\+\s*+({_DECIMAL})\s*+)?),"  # 9 base, 10 offset
     r"((?:[^\[\]{}()]++|\{[^\[\]{}()]*+\})++)\]"  # 11 what follows the base
     rf"|!({_DOTTED})"  # 12 negated
     r"|(_)",  # 13 sink

@@ -23,8 +23,8 @@ _STATEMENT = re.compile(
     + r"([A-Za-z]\w*+(?:(?:\.|::)\w++)*+)(?=[\s;({\[])\s*+(?!:)"  # 2 opcode
     + r"([^;/\"]*+);"  # 3 operands
     + r"|\.loc[ \t]++(\d{1,9})[ \t]++(\d{1,9})[ \t]++(\d{1,9})"  # 4, 5, 6 location
-    + rf"(?:,[ \t]*+function_name[ \t]++({NAME}|\.[A-Za-z_]\w*+)"  # 7 name of the inlined function
-    + r",[ \t]*+inlined_at[ \t]++(\d{1,9})[ \t]++(\d{1,9})[ \t]++(\d{1,9}))?+"  # 8, 9, 10 where it is inlined
+    + rf"(?>,[ \t]*+function_name[ \t]++({NAME}|\.[A-Za-z_]\w*+)"  # 7 name of the inlined function
+    + r",[ \t]*+inlined_at[ \t]++(\d{1,9})[ \t]++(\d{1,9})[ \t]++(\d{1,9}))?"  # 8, 9, 10 where it is inlined
     + r"(?=[ \t\r]*+(?:\n|//))"
     + rf"|({NAME})\s*+:(?!:)"  # 11 label
     + r"|(\{)"  # 12 begin of block

@@ -46,6 +46,7 @@ PARAMETERS = 32764
 Dim3 = tuple[int, int, int]
 Progress = Callable[[int, int], None]
 THREADS_PER_CTA, _CTAS_PER_CLUSTER = 1024, 16
+_LARGEST_GRID, _LARGEST_BLOCK = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)
 
 
 def dimensions(name: str, value: Any) -> Dim3:
@@ -59,6 +60,14 @@ def dimensions(name: str, value: Any) -> Dim3:
         raise refuse("A308", f"{name} must be a positive int or one to three of them, not {value!r}")
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
+
+
+def _within(name: str, found: Dim3, most: Dim3) -> Dim3:
+    """Refuse dimensions of which one is larger than it can be."""
+    for axis, size, limit in zip("xyz", found, most, strict=True):
+        if size > limit:
+            raise refuse("A308", f"{name} is {found}; in {axis} it can be {limit}")
+    return found
 
 
 WRITES, STRONG, ORDERS = 1, 2, 4
@@ -171,7 +180,7 @@ class LaunchConfiguration(LaunchOptions):
         profile: bool = False,
     ) -> Self:
         """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
-        grid3 = dimensions("grid", grid)
+        grid3 = _within("grid", dimensions("grid", grid), _LARGEST_GRID)
         cluster3, explicit = _cluster(program, cluster, grid3)
         given = options.keywords()
         if options.registers is None and (most := program.directives.get("maxnreg")):
@@ -209,7 +218,7 @@ def _block(program: Program, block: Any) -> Dim3:
         raise refuse("A308", f"block {found} has {threads} threads; a CTA can have {THREADS_PER_CTA}")
     if most is not None and threads > (permitted := most[0] * most[1] * most[2]):
         raise refuse("A308", f"block {found} has {threads} threads; kernel {program.name} permits {permitted} (.maxntid)")
-    return found
+    return _within("block", found, _LARGEST_BLOCK)
 
 
 def _cluster(program: Program, cluster: Any, grid: Dim3) -> tuple[Dim3, bool]:

@@ -11,7 +11,6 @@ from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitG
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
@@ -33,9 +32,8 @@ def fill_launch_words(launch: Launch) -> None:
     words[AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[AT.SERVICES] = launch.scheduler.counted_at
     words[AT.PERMITTED] = memory.permitted_address
-    waits, arrivals, groups = launch.facts.direct
-    _permit_waits(launch, waits)
-    _permit_arrivals(launch, arrivals, groups)
+    _permit_waits(launch)
+    _permit_arrivals(launch)
     words[AT.PROGRESS] = memory.progress_address
     turns = launch.scheduler.compiled_turns
     words[AT.TURNS] = 0 if turns is None else turns.address
@@ -57,19 +55,21 @@ def _table_of_repetitions(launch: Launch) -> int:
     return repetitions.address
 
 
-def _permit_waits(launch: Launch, waits: tuple[Op, ...]) -> None:
+def _permit_waits(launch: Launch) -> None:
     """Let compiled code complete waits, and block the warps."""
     turns = launch.scheduler.compiled_turns
+    waits, _, _ = launch.facts.direct
     for op in waits:
         launch.host_memory.permitted[op.index] = 2 if turns is not None and turns.waits else 1
 
 
-def _permit_arrivals(launch: Launch, arrivals: tuple[Op, ...], groups: tuple[Op, ...]) -> None:
+def _permit_arrivals(launch: Launch) -> None:
     """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once.
 
     Groups of bulk copies are completed only where nothing observes the launch. Waits for groups of wgmma may block the warp.
     """
     observer, permitted = launch.observer, launch.host_memory.permitted
+    _, arrivals, groups = launch.facts.direct
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1

@@ -19,7 +19,7 @@ from ptxlab.check.race.report.places import Words, elements_of, granules, lanes_
 from ptxlab.check.race.report.unwritten import code_of_unwritten, report_unwritten_read
 from ptxlab.check.race.report.values import Write, WritePair
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, EQUAL, FORMAL, HOW_SHIFT, PAIR, UNWRITTEN
 from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse
 from ptxlab.check.race.undefined.raced import place_of
 from ptxlab.isa.effects import Dealloc, Scope
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Findings"]
 
 _GRID, _LANES, _DEVICE = -2, -3, -4
-_PAIR = 0xFFFFFF | 31 << HOW_SHIFT
-"""Instruction and kind of an entry."""
 
 
 class Place(NamedTuple):
@@ -114,7 +112,7 @@ class Findings(LifetimeFindings):
         """Report the suspects that are no order of another cluster's; ``rows`` and ``before`` as in `Suspect`."""
         settled: set[tuple[int, ...]] = set()
         for number, (whose, held, who, what, granule, wrong) in enumerate(suspects.tolist()):
-            key = held & _PAIR, what & _PAIR, self._outcome(whose, granule, wrong)
+            key = held & PAIR, what & PAIR, self._outcome(whose, granule, wrong)
             accesses = whose, who, *key
             if key in self._raced:
                 self._collect(clocks, agent, self._access(whose, held), self._access(who, what), granule)
@@ -144,6 +142,7 @@ class Findings(LifetimeFindings):
         reader = self._reader(earlier, later)
         if code != "X114" or reader is None:
             self.conditional.certain.add((code, later.op.index))
+            self._leave_out(suspect)
         else:
             self.conditional.readers[code, later.op.index].add(reader.op.index)
             self._raced.add(suspect.key)
@@ -151,6 +150,11 @@ class Findings(LifetimeFindings):
         if earlier.write and later.write and place.found.granule != TENSOR_GRANULE:
             self._note_writes(code, suspect, place.found)
         return True
+
+    def _leave_out(self, suspect: Suspect) -> None:
+        """There is nothing more to find in the accesses of the two instructions, unless they can be those of another grid."""
+        if self.before is None:
+            self._shadow.leave_out(suspect.key)
 
     def _narrow(self, suspect: Suspect) -> list[Op] | None:
         held, what = (int(suspect.table[suspect.number, column]) for column in (1, 3))
@@ -232,6 +236,8 @@ class Findings(LifetimeFindings):
         """Nothing orders two writes, and both write the same bits: one note for shared memory and one for global memory."""
         if suspect.key not in self._equal and not self._is_ordered(suspect, self._narrow(suspect)):
             self._equal.add(suspect.key)
+            if suspect.key[2] == EQUAL:
+                self._leave_out(suspect)
             earlier, later, place = suspect.earlier, suspect.later, self._place(suspect)
             self._add_pair(
                 "X123",

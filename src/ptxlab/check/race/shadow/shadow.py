@@ -26,6 +26,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     NEAR,
     OBJECT_WORDS,
     OP_WORDS,
+    REPORTED_WORDS,
     SUSPECT_WORDS,
     AgentWord,
     OpWord,
@@ -47,6 +48,7 @@ _SPARSE = 1 << 22
 """Cells of so many bytes or more are of memory of which a launch may access little."""
 _SUSPECTS = 4096
 """The number of granules that the largest copies access."""
+_MOST_REPORTED = 64
 
 
 _EXPORTS = "drain", "ranges", "group_step", "group_issue", "replay", "issue", "issued", "copied"
@@ -183,6 +185,7 @@ class Shadow:
         self.words = self.state.data.cast("B").cast("q")
         self._keep = ops, rules
         self._suspects: NDArray[np.uint64] = np.empty((_SUSPECTS, SUSPECT_WORDS), np.uint64)
+        self._reported: NDArray[np.uint64] = np.empty((_MOST_REPORTED, REPORTED_WORDS), np.uint64)
         self._objects: list[Object] = []
         self._free: list[NDArray[np.uint64]] = []
         """Cells of objects that are no longer watched: to clear them costs less than new memory."""
@@ -195,6 +198,7 @@ class Shadow:
         self.words[StateWord.RULES] = address_of(rules)
         self.words[StateWord.SUSPECTS] = address_of(self._suspects)
         self.words[StateWord.SUSPECT_CAPACITY] = _SUSPECTS
+        self.words[StateWord.REPORTED] = address_of(self._reported)
         self.words[StateWord.QUICK_ROWS] = self._functions.left_address
 
     @property
@@ -314,6 +318,13 @@ class Shadow:
     def size_of(self, op: int) -> int:
         """The bytes that one lane of an instruction accesses, 0 if its rows do not tell."""
         return int(self._keep[0][op, OpWord.SIZE]) if op < len(self._keep[0]) else 0
+
+    def leave_out(self, pair: tuple[int, int, int]) -> None:
+        """Find no more accesses of two entries with the same instructions and kinds (`PAIR`) and the same outcome; a few pairs only."""
+        count = self.words[StateWord.REPORTED_COUNT]
+        if count < _MOST_REPORTED:
+            self._reported[count] = pair
+            self.words[StateWord.REPORTED_COUNT] = count + 1
 
     def suspects(self) -> NDArray[np.uint64]:
         """Pairs found since the last call, uint64[n, 6]."""

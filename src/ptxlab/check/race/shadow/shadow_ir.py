@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import reduce
+from operator import and_
 from struct import Struct
 
 from ptxlab.check.model import Row
@@ -39,9 +41,11 @@ __all__ = [
     "NEAR",
     "OBJECT_WORDS",
     "OP_WORDS",
+    "PAIR",
     "PROXY_FENCES",
     "READS_TOO",
     "RECENT_CELLS",
+    "REPORTED_WORDS",
     "SUSPECT_WORDS",
     "TENSOR_COMMIT",
     "TENSOR_FENCES",
@@ -74,6 +78,9 @@ address of the masks of what has been written (0 where all memory starts with a 
 NEAR = 4
 """Entries of a cell that are contiguous, in one cache line. Few cells need the further ones, which are stored elsewhere."""
 SUSPECT_WORDS = 6
+REPORTED_WORDS = 3
+PAIR = 0xFFFFFF | 31 << HOW_SHIFT
+"""Instruction and kind of an entry."""
 """The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL`, `UNWRITTEN` or `EQUAL`."""
 CONCURRENT, FORMAL, UNWRITTEN, EQUAL = range(4)
 COPY_ACCESS, HANDLED, ACCESSES_TOO = 0x100, 0x10000, 0x20000
@@ -167,6 +174,9 @@ class StateWord(IntEnum):
     entry, and its kind; 0 if there is none"""
     ISSUED = 35
     """1 if the accesses of the operation that is issued next are recorded, and only to be judged"""
+    REPORTED = 36
+    """the address of pairs of which there is a finding, of `REPORTED_WORDS` words: `PAIR` of both entries, and the outcome"""
+    REPORTED_COUNT = 37
     MEMO = 40
     """cells before and after an access: `MEMOS` times `MemoWord`"""
     RECENT = MEMO + MEMOS * 24
@@ -257,6 +267,7 @@ class MemoWord(IntEnum):
 def emit_shadow(module: Module) -> None:
     """Emit ``find`` and ``visit``, which other functions call."""
     _find(module)
+    _suspect(module)
     _visit(module)
 
 
@@ -285,6 +296,19 @@ def emit_suspect(c: Function, state: Value, words: tuple[Value | int, ...]) -> N
         for i, word in enumerate(words):
             row.set_word(i, word)
         state.set_word(StateWord.SUSPECT_COUNT, count + 1)
+
+
+def _suspect(module: Module) -> None:
+    """``void suspect(state, whose, held, who, what, place, outcome)``: two accesses; those of a pair that is reported are left out."""
+    c = Function(module, "suspect", "void", "ptr state, i64 whose, i64 held, i64 who, i64 what, i64 place, i64 outcome", internal=True)
+    state, whose, held, who, what, place, outcome = c.parameters
+    pair = held & PAIR, what & PAIR, outcome
+    with c.loop(state.word(StateWord.REPORTED_COUNT)) as i:
+        row = state.pointer(StateWord.REPORTED).at(i * (8 * REPORTED_WORDS))
+        with c.when(reduce(and_, (row.word(n).eq(word) for n, word in enumerate(pair)))):
+            c.ret()
+    emit_suspect(c, state, (whose, held, who, what, place, outcome))
+    c.ret()
 
 
 def _visit(module: Module) -> None:
@@ -383,11 +407,11 @@ def _judge(c: Function, state: Value, earlier: tuple[Value, Value], later: tuple
     ordered = ours & reached.uge(clock)
     conflict = (found & 128).ne(0)
     with c.when(conflict & ~ordered):
-        emit_suspect(c, state, (whose, held, who, what, place, CONCURRENT))
+        c.call("suspect", "void", state, whose, held, who, what, place, c.const("i64", CONCURRENT))
     with c.when((found & 16).ne(0) & ~ordered):
-        emit_suspect(c, state, (whose, held, who, what, place, EQUAL))
+        c.call("suspect", "void", state, whose, held, who, what, place, c.const("i64", EQUAL))
     with c.when(conflict & ordered & (found & 8).ne(0) & ~performed):
-        emit_suspect(c, state, (whose, held, who, what, place, FORMAL))
+        c.call("suspect", "void", state, whose, held, who, what, place, c.const("i64", FORMAL))
     # A slot numbers accesses that one agent makes in order: a later number of the same slot and kind replaces an earlier one.
     own = (whose >> 32).eq(who >> 32) & held_how.eq(how)
     return (found & 64).ne(0) & (performed | own | conflict)

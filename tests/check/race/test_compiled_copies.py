@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ptxlab
+from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from tests.isa.bulk import box_step_helpers as boxes
@@ -163,6 +164,24 @@ def test_a_multicast(name: str, check: str, copies: list[Any], monkeypatch: pyte
     if "pair" in name and "fewer" not in name:
         assert not texts
         assert len(copies) == 2 * 4 + 1
+
+
+def test_boxes_of_two_arrays_in_one_place(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler copies the first box of each."""
+    own: list[boxes.Step] = []
+    for turn in range(6):
+        own += [step("expect", amount=BOX), step("arrive"), step("load", at=(0, turn), which=turn % 2), step("wait", amount=turn & 1)]
+    both_ways(lambda: run_lists({(0, 0): own}, check="operands"), monkeypatch, TABLE)
+    assert len(copies) == 6 + 2
+
+
+def test_the_handler_asks_for_no_tiles_of_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It copies to places of which compiled code knows whether there are tiles: to one where there is one, and to a new one."""
+    lists = {(0, 0): filled(4), (0, 1): [*filled(1, first=2 * BOX, bar=8), *filled(1, first=3 * BOX, bar=8, at=3)[:-1]]}
+    made = calls_of(monkeypatch, CompiledCopies, "tile")
+    run_lists(lists, check="operands")
+    assert made == []
+    both_ways(lambda: run_lists(lists, check="operands"), monkeypatch, TABLE)
 
 
 def test_more_places_than_compiled_code_knows(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import ptxlab
 from ptxlab.check.operands.compiled.copies import CompiledCopies
+from ptxlab.check.race.clocks import clocks
+from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
 from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from tests.isa.bulk import box_step_helpers as boxes
@@ -339,6 +341,27 @@ def test_changed_sources(name: str, copies: list[Any], monkeypatch: pytest.Monke
     assert {code for text in texts for code in ("X102", "X103", "X104") if code in text} == codes
     if name.startswith("nothing"):
         assert len(copies) == TURNS + 1
+
+
+def test_rows_that_become_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further lanes copy, each of which has a slot; Python handles no more arrivals than if the rows are wide at first."""
+
+    def turn(number: int, bar: int = 0, lane: int = 0) -> list[boxes.Step]:
+        begin = [step("expect", bar=bar, amount=BOX), step("arrive", bar=bar)]
+        return [*begin, step("load", bar=bar, at=(0, number), lanes=1 << lane), step("wait", bar=bar, amount=number & 1)]
+
+    before, after = turn(0, 8), [each for number in range(1, 4) for each in turn(number, 8)]
+    lists = {(0, 0): [*before, *(each for lane in range(1, 9) for each in turn(lane - 1, lane=lane)), *after]}
+    arrivals, handled = calls_of(monkeypatch, MbarrierClock, "take"), []
+    for slots in (16, 0):
+        monkeypatch.setattr(clocks, "_OTHER_SLOTS", slots)
+        monkeypatch.setattr(clocks, "_SMALLEST_WIDTH", 32)
+        arrivals.clear()
+        texts, *_ = run_watched(lists)
+        assert texts == []
+        handled.append(len(arrivals))
+        both_ways(lambda: run_watched(lists), monkeypatch, TABLE)
+    assert handled[0] == handled[1]
 
 
 @pytest.mark.parametrize("name", ["nothing", "the same map without a fence", "the tensor by another warp"])

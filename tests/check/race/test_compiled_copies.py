@@ -19,6 +19,7 @@ from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
 from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from tests.isa.bulk import box_step_helpers as boxes
+from tests.machine.test_outside import Outside
 
 from . import gemm_kernels
 from .test_compiled_arrivals import FIRST, FREED, REFILLED, both_ways, outcome
@@ -287,19 +288,24 @@ def kernel_that_writes() -> ptxlab.Kernel:
     return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
 
 
-def run_watched(lists: dict[tuple[int, int], list[boxes.Step]], clusters: int = 1, **options: Any) -> Any:
-    """The same as `run_lists` for that kernel."""
+def run_watched(lists: dict[tuple[int, int], list[boxes.Step]], clusters: int = 1, unwritten: int = 64, **options: Any) -> Any:
+    """The same as `run_lists` for that kernel; nothing has written the rows of the tensor from ``unwritten`` on."""
     table = np.zeros((clusters, 2, 2, MOST, 8), np.uint32)
     for (cta, warp), steps in lists.items():
         table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
     device = ptxlab.Device("sm_100a")
     tensors = [device.array(each) for each in (boxes.TENSOR, boxes.BYTES)]
+    if unwritten < len(boxes.TENSOR):
+        tensors[0], rows = device.empty(boxes.TENSOR.shape, np.float16), boxes.TENSOR[:unwritten].view(np.uint8).reshape(-1)
+        device.memory.view(tensors[0].address, rows.size, write=True)[:] = rows
+        device.memory.define(tensors[0].address, rows.size)
     maps = boxes.tensor_maps(*tensors)
     in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in maps])
     out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
     args = [maps[0], maps[1], in_memory, table, max(map(len, lists.values())), 1, out, tensors[0]]
     result = kernel_that_writes().launch(grid=2 * clusters, block=64, cluster=2, args=args, device=device, **{"check": "race", **options})
-    return outcome(result, out.tobytes(), *(each.numpy().tobytes() for each in tensors))
+    held = [device.memory.view(each.address, each.nbytes).tobytes() for each in tensors]
+    return outcome(result, out.tobytes(), *held)
 
 
 OF_MEMORY = boxes.GLOBAL
@@ -364,6 +370,32 @@ def test_rows_that_become_wider(monkeypatch: pytest.MonkeyPatch) -> None:
     assert handled[0] == handled[1]
 
 
+UNWRITTEN = (60, 15)
+"""The first rows that nothing has written: copies of these lists do not read them, or do."""
+
+
+@pytest.mark.parametrize("unwritten", UNWRITTEN)
+@pytest.mark.parametrize("name", ["nothing", "the same map with a fence", "the tensor with a fence", "the tensor by a copy"])
+def test_undefined_bits_of_device_memory(name: str, unwritten: int, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    lists, _ = CHANGES[name]
+    texts, *_ = both_ways(lambda: run_watched(lists, unwritten=unwritten, check="all"), monkeypatch, TABLE)
+    assert any("M412" in text for text in texts) is (unwritten == 15)
+    if name == "nothing" and unwritten == 60:
+        assert len(copies) == TURNS + 1
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing, and a parameter", "another map with a fence", "the tensor by a copy"])
+def test_the_accesses_that_are_told_outside(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> Any:
+        outside = Outside(lambda: False)
+        return run_watched(CHANGES[name][0], outside=outside), outside.ranges
+
+    _, ranges = both_ways(run, monkeypatch, TABLE)
+    assert len(ranges) > TURNS
+    if name.startswith("nothing"):
+        assert len(copies) == TURNS + 1
+
+
 @pytest.mark.parametrize("name", ["nothing", "the same map without a fence", "the tensor by another warp"])
 def test_changed_sources_with_two_workers(name: str) -> None:
     lists, _ = CHANGES[name]
@@ -416,5 +448,6 @@ def test_any_lists(seed: int, bold: float, arrivals: int, check: str) -> None:
 def test_any_lists_that_change_sources(seed: int, bold: float, check: str) -> None:
     choice = Random(seed)
     lists = {(cta, warp): random_steps(choice, cta, bold, tuple(SOURCES)) for cta in (0, 1) for warp in (0, 1)}
+    unwritten = choice.choice((64, *UNWRITTEN))
     with pytest.MonkeyPatch.context() as patch:
-        both_ways(lambda: run_watched(lists, check=check), patch, TABLE)
+        both_ways(lambda: run_watched(lists, unwritten=unwritten, check=check), patch, TABLE)

@@ -164,8 +164,10 @@ class CompiledProducts:
         known: KnownProduct | None = None if product is None else product.watched
         if product is None or known is None or len(product.ctas) != len(known.ctas) or product.scales:
             return None
+        if operation.op.index in self._kept:
+            return None
         found = self._of_words(product, known.ctas[0]) if self._by_words and len(known.ctas) == 1 else None
-        if found is None and operation.op.index not in self._kept:
+        if found is None:
             found = self._of_boxes(product, known.ctas) if self._by_words else self._of_tiles(product, known.ctas)
         if found is None or not self._has_others(operation, product, known):
             return found
@@ -182,7 +184,7 @@ class CompiledProducts:
     def _has_others(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> bool:
         """Whether a matrix is compared that is in registers or in tensor memory."""
         if product.tensor_a is not None:
-            return bool(self._loaded.cells and product.tensor_a.bits) and operation.op.index not in self._kept
+            return bool(self._loaded.cells and product.tensor_a.bits)
         return known.beside and self._elements.takes(operation.op)
 
     def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:

@@ -230,7 +230,7 @@ class CtaTaken:
         """Whether a tile may lie between these bytes."""
         words = self._words[_PLACED:_MATRICES].reshape(MOST_TILES, PlacedWord.END)
         between = (words[:, PlacedWord.START] < end) & (words[:, PlacedWord.STOP] > start)
-        return bool(self._words.item(CtaWord.BEYOND)) or np.count_nonzero(between) > 0
+        return bool(self._words.item(CtaWord.BEYOND) or between.any())
 
     def tile(self, place: int) -> int:
         """The number of the tile at a place; 0 if there is none of which compiled code knows."""

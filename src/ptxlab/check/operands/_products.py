@@ -11,7 +11,7 @@ from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
-from ptxlab.check.operands.words.repeated import LastTaken
+from ptxlab.check.operands.words.repeated import LastTaken, Repeated
 from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition
@@ -166,7 +166,7 @@ class CompiledProducts:
             return None
         if operation.op.index in self._kept:
             return None
-        found = self._of_words(product, known.ctas[0]) if self._by_words and len(known.ctas) == 1 else None
+        found = self._of_words(product, known.ctas) if self._by_words else None
         if found is None:
             found = self._of_boxes(product, known.ctas) if self._by_words else self._of_tiles(product, known.ctas)
         if found is None or not self._has_others(operation, product, known):
@@ -187,8 +187,12 @@ class CompiledProducts:
             return bool(self._loaded.cells and product.tensor_a.bits)
         return known.beside and self._elements.takes(operation.op)
 
-    def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
-        """How compiled code compares a product of operands that threads have copied."""
+    def _of_words(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+        """How compiled code compares a product of operands that threads have copied, in each of the CTAs."""
+        return _together([self._part_of_words(product, part, _number(parts, i)) for i, part in enumerate(parts)])
+
+    def _part_of_words(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[Repeated, tuple[Call, Call]] | None:
+        """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
         number, words = part.accumulator.number, part.memory.words
         repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
         if repeated is None:
@@ -196,9 +200,8 @@ class CompiledProducts:
         before = self._words.numbered.get(repeated.expected)
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees()
-        of_a = _columns_of_a(product)
-        ask, note = repeated.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address, of_a)
-        return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
+        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
+        return repeated, repeated.calls.of(*about)
 
     def _of_boxes(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
         """The same as `_of_tiles`, in a launch whose threads copy others."""
@@ -211,12 +214,7 @@ class CompiledProducts:
 
     def _of_tiles(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
         """How compiled code compares a product of tiles that tensor copies have placed, in each of the CTAs."""
-        found = [self._part_of_tiles(product, part, _number(parts, i)) for i, part in enumerate(parts)]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
-            return None
-        asks, notes = zip(*(calls for _, calls in known), strict=True)
-        return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
+        return _together([self._part_of_tiles(product, part, _number(parts, i)) for i, part in enumerate(parts)])
 
     def _part_of_tiles(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[Images, tuple[Call, Call]] | None:
         """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
@@ -234,6 +232,15 @@ class CompiledProducts:
             number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
         )
         return images, calls
+
+
+def _together(found: Sequence[tuple[object, tuple[Call, Call]] | None]) -> ObservedRepetition | None:
+    """The calls for all CTAs; None if those for one of them are not known."""
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    asks, notes = zip(*(calls for _, calls in known), strict=True)
+    return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
 
 
 def _number(ctas: Sequence[CtaProduct], number: int) -> int:

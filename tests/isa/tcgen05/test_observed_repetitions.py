@@ -251,6 +251,39 @@ PAIR_CASES |= {
     "another turn in one turn": ({"CHUNK:\n": f"{ODD} @q add.u64 from, from, 128;\nCHUNK:\n"}, "", ""),
     "words that are computed":  ({"st.shared.v4": f"{ODD} @q add.u32 x1, x1, 0; st.shared.v4"}, "", ""),
 }  # fmt: skip
+KEEPING = """setp.ne.u32 acc, n, 0; mov.b32 idesc, 0x08080010; add.u32 y0, d, 32; add.u64 w, bd, 256;
+tcgen05.mma.cta_group::1.kind::f16.collector::a::fill [d], ad, bd, idesc, acc;
+tcgen05.mma.cta_group::1.kind::f16.collector::a::lastuse [y0], ad, w, idesc, acc;"""
+"""Two products take one A, each with half of the columns of B."""
+KEEPING_B = """setp.ne.u32 acc, n, 0; mov.b32 idesc, 0x04100010; add.u64 w, ad, 512;
+tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::fill [d], ad, bd, idesc, acc;
+tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::lastuse [d], w, bd, idesc, acc;"""
+"""Two products take one B, each with half of the rows of A."""
+KEPT = {
+    "A": (KEEPING, TENSOR_TEXT),
+    "A for one D": (KEEPING.replace("[y0]", "[d]"), TENSOR_TEXT),
+    "B": (KEEPING_B, TENSOR_TEXT),
+    "A of words": (KEEPING, TEXT),
+}
+KEPT_CASES: dict[str, tuple[dict[str, str], str]] = {
+    #                               what is replaced where it is there, and a code if A is kept for two D
+    "right":                       ({}, ""),
+    "no step":                     ({STEP: ""}, "O105"),
+    "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, ""),
+    "a step of A only":            ({STEP: "add.u64 ad, ad, 2; @!late add.u64 bd, bd, 2;"}, "O105"),
+    "16 bytes in one turn":        ({STEP: f"@!late bra OFF; sub.u64 bd, bd, 1; OFF: {STEP}"}, "O105"),
+    "A of the turn before":        ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024;"}, ""),
+    "another A":                   ({", ad, w,": ", desc, w,"}, ""),
+    "another matrix in one turn":  ({"add.u64 w, ad, 512;": "add.u64 w, ad, 512; @late add.u64 bd, bd, 2;",
+                                     "add.u64 w, bd, 256;": "add.u64 w, bd, 256; @late add.u64 w, w, 2;"}, ""),
+    "the same rows":               ({"w, ad, 512;": "w, ad, 0;", "w, bd, 256;": "w, bd, 0;"}, ""),
+    "discarded in one turn":       ({"setp.ne.u32 acc": f"@!late bra ON; {MMA} ON: setp.ne.u32 acc"}, ""),
+    "one place":                   (ONE_PLACE, ""),
+    "another box in one turn":     ({BOX: f"{BOX} @late add.u32 x0, x0, 64;"}, ""),
+    "half a box further":          ({"add.u32 to, to, tile;": "add.u32 to, to, tile; @late add.u32 to, to, 8192;"}, ""),
+    "another number of columns":   ({"0x08080010;": "0x08080010; @late mov.b32 idesc, 0x08040010;"}, ""),
+    "D is overwritten":            ({"setp.ne.u32 acc, n, 0;": "@late setp.ne.u32 acc, k, 0; @!late setp.ne.u32 acc, n, 0;"}, ""),
+}  # fmt: skip
 CHECKS: dict[str, dict[str, Any]] = {"race": {"check": "race"}, "operands": {"check": "operands"}, "default": {}, "all": {"check": "all"}}
 
 
@@ -318,6 +351,19 @@ def test_findings_of_pairs(name: str, checks: str) -> None:
     if name == "right":
         assert codes == []
         assert len(handled) == 10
+
+
+@pytest.mark.parametrize(("name", "checks"), spread(2, KEPT_CASES, ("operands", "all")))
+@pytest.mark.parametrize("kept", KEPT)
+def test_findings_about_matrices_that_are_kept(kept: str, name: str, checks: str) -> None:
+    """Compiled code repeats products of tiles that take a matrix from a collector buffer."""
+    (body, kernel), (changes, code) = KEPT[kept], KEPT_CASES[name]
+    text = changed({MULTIPLY: body}, kernel)
+    codes, handled = both(changed({old: new for old, new in changes.items() if old in text}, text), **CHECKS[checks])
+    assert code in ("", *codes) or kept not in ("A", "A of words")
+    if (name, checks) == ("right", "operands"):
+        assert codes == []
+        assert len(handled) <= 22 or kernel is TEXT
 
 
 @pytest.mark.parametrize(

@@ -160,14 +160,8 @@ def operands_used(program: Program, op: Op) -> tuple[int, ...]:
 
 
 def repeatable(program: Program) -> dict[int, tuple[int, ...]]:
-    """By the indices of the instructions that compiled code may repeat: `repeated_registers`.
-
-    No products are among them in a program that asks what a collector buffer holds, which each execution changes.
-    """
-    effects = {op.index: op.effects for op in program.ops if isinstance(op.effects, Asynchronous)}
-    holds = any(each.reuses for each in effects.values())
-    asked = {index for index, each in effects.items() if holds and each.pipe is Pipe.MMA}
-    found = {index: repeated_registers(program, program.ops[index]) for index in effects if index not in asked}
+    """By the indices of the instructions that compiled code may repeat: `repeated_registers`."""
+    found = {op.index: repeated_registers(program, op) for op in program.ops if isinstance(op.effects, Asynchronous)}
     return {index: registers for index, registers in found.items() if registers is not None}
 
 

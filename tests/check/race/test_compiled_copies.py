@@ -13,9 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ptxlab
+from ptxlab.check.operands.compiled.copies import CompiledCopies
+from ptxlab.check.race.clocks import clocks
+from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
 from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from tests.isa.bulk import box_step_helpers as boxes
+from tests.machine.test_outside import Outside
 
 from . import gemm_kernels
 from .test_compiled_arrivals import FIRST, FREED, REFILLED, both_ways, outcome
@@ -165,6 +169,24 @@ def test_a_multicast(name: str, check: str, copies: list[Any], monkeypatch: pyte
         assert len(copies) == 2 * 4 + 1
 
 
+def test_boxes_of_two_arrays_in_one_place(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler copies the first box of each."""
+    own: list[boxes.Step] = []
+    for turn in range(6):
+        own += [step("expect", amount=BOX), step("arrive"), step("load", at=(0, turn), which=turn % 2), step("wait", amount=turn & 1)]
+    both_ways(lambda: run_lists({(0, 0): own}, check="operands"), monkeypatch, TABLE)
+    assert len(copies) == 6 + 2
+
+
+def test_the_handler_asks_for_no_tiles_of_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It copies to places of which compiled code knows whether there are tiles: to one where there is one, and to a new one."""
+    lists = {(0, 0): filled(4), (0, 1): [*filled(1, first=2 * BOX, bar=8), *filled(1, first=3 * BOX, bar=8, at=3)[:-1]]}
+    made = calls_of(monkeypatch, CompiledCopies, "tile")
+    run_lists(lists, check="operands")
+    assert made == []
+    both_ways(lambda: run_lists(lists, check="operands"), monkeypatch, TABLE)
+
+
 def test_more_places_than_compiled_code_knows(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile at such a place, over which compiled code could copy another one to a place that it knows."""
     own = 1 << 24
@@ -266,19 +288,24 @@ def kernel_that_writes() -> ptxlab.Kernel:
     return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
 
 
-def run_watched(lists: dict[tuple[int, int], list[boxes.Step]], clusters: int = 1, **options: Any) -> Any:
-    """The same as `run_lists` for that kernel."""
+def run_watched(lists: dict[tuple[int, int], list[boxes.Step]], clusters: int = 1, unwritten: int = 64, **options: Any) -> Any:
+    """The same as `run_lists` for that kernel; nothing has written the rows of the tensor from ``unwritten`` on."""
     table = np.zeros((clusters, 2, 2, MOST, 8), np.uint32)
     for (cta, warp), steps in lists.items():
         table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
     device = ptxlab.Device("sm_100a")
     tensors = [device.array(each) for each in (boxes.TENSOR, boxes.BYTES)]
+    if unwritten < len(boxes.TENSOR):
+        tensors[0], rows = device.empty(boxes.TENSOR.shape, np.float16), boxes.TENSOR[:unwritten].view(np.uint8).reshape(-1)
+        device.memory.view(tensors[0].address, rows.size, write=True)[:] = rows
+        device.memory.define(tensors[0].address, rows.size)
     maps = boxes.tensor_maps(*tensors)
     in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in maps])
     out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
     args = [maps[0], maps[1], in_memory, table, max(map(len, lists.values())), 1, out, tensors[0]]
     result = kernel_that_writes().launch(grid=2 * clusters, block=64, cluster=2, args=args, device=device, **{"check": "race", **options})
-    return outcome(result, out.tobytes(), *(each.numpy().tobytes() for each in tensors))
+    held = [device.memory.view(each.address, each.nbytes).tobytes() for each in tensors]
+    return outcome(result, out.tobytes(), *held)
 
 
 OF_MEMORY = boxes.GLOBAL
@@ -318,6 +345,53 @@ def test_changed_sources(name: str, copies: list[Any], monkeypatch: pytest.Monke
     lists, codes = CHANGES[name]
     texts, *_ = both_ways(lambda: run_watched(lists), monkeypatch, TABLE)
     assert {code for text in texts for code in ("X102", "X103", "X104") if code in text} == codes
+    if name.startswith("nothing"):
+        assert len(copies) == TURNS + 1
+
+
+def test_rows_that_become_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further lanes copy, each of which has a slot; Python handles no more arrivals than if the rows are wide at first."""
+
+    def turn(number: int, bar: int = 0, lane: int = 0) -> list[boxes.Step]:
+        begin = [step("expect", bar=bar, amount=BOX), step("arrive", bar=bar)]
+        return [*begin, step("load", bar=bar, at=(0, number), lanes=1 << lane), step("wait", bar=bar, amount=number & 1)]
+
+    before, after = turn(0, 8), [each for number in range(1, 4) for each in turn(number, 8)]
+    lists = {(0, 0): [*before, *(each for lane in range(1, 9) for each in turn(lane - 1, lane=lane)), *after]}
+    arrivals, handled = calls_of(monkeypatch, MbarrierClock, "take"), []
+    for slots in (16, 0):
+        monkeypatch.setattr(clocks, "_OTHER_SLOTS", slots)
+        monkeypatch.setattr(clocks, "_SMALLEST_WIDTH", 32)
+        arrivals.clear()
+        texts, *_ = run_watched(lists)
+        assert texts == []
+        handled.append(len(arrivals))
+        both_ways(lambda: run_watched(lists), monkeypatch, TABLE)
+    assert handled[0] == handled[1]
+
+
+UNWRITTEN = (60, 15)
+"""The first rows that nothing has written: copies of these lists do not read them, or do."""
+
+
+@pytest.mark.parametrize("unwritten", UNWRITTEN)
+@pytest.mark.parametrize("name", ["nothing", "the same map with a fence", "the tensor with a fence", "the tensor by a copy"])
+def test_undefined_bits_of_device_memory(name: str, unwritten: int, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    lists, _ = CHANGES[name]
+    texts, *_ = both_ways(lambda: run_watched(lists, unwritten=unwritten, check="all"), monkeypatch, TABLE)
+    assert any("M412" in text for text in texts) is (unwritten == 15)
+    if name == "nothing" and unwritten == 60:
+        assert len(copies) == TURNS + 1
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing, and a parameter", "another map with a fence", "the tensor by a copy"])
+def test_the_accesses_that_are_told_outside(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> Any:
+        outside = Outside(lambda: False)
+        return run_watched(CHANGES[name][0], outside=outside), outside.ranges
+
+    _, ranges = both_ways(run, monkeypatch, TABLE)
+    assert len(ranges) > TURNS
     if name.startswith("nothing"):
         assert len(copies) == TURNS + 1
 
@@ -374,5 +448,6 @@ def test_any_lists(seed: int, bold: float, arrivals: int, check: str) -> None:
 def test_any_lists_that_change_sources(seed: int, bold: float, check: str) -> None:
     choice = Random(seed)
     lists = {(cta, warp): random_steps(choice, cta, bold, tuple(SOURCES)) for cta in (0, 1) for warp in (0, 1)}
+    unwritten = choice.choice((64, *UNWRITTEN))
     with pytest.MonkeyPatch.context() as patch:
-        both_ways(lambda: run_watched(lists, check=check), patch, TABLE)
+        both_ways(lambda: run_watched(lists, unwritten=unwritten, check=check), patch, TABLE)

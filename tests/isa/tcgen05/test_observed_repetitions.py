@@ -217,20 +217,89 @@ TENSOR_CASES: dict[str, Case] = {
     "another number of columns":   ({MULTIPLY: f"@late mov.b32 idesc, 0x08080010; {MULTIPLY}"}, "", ""),
     "D is overwritten":            ({"setp.ne.u32 acc, n, 0;": "@late setp.ne.u32 acc, k, 0; @!late setp.ne.u32 acc, n, 0;"}, "", ""),
 }  # fmt: skip
+TOGETHER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+
+
+def of_pairs(text: str) -> str:
+    """A kernel of a CTA pair: each CTA has 128 of the 256 rows of A, and half of the rows of B."""
+    for old, new in {
+        "bar.sync 0;\nld.shared": f"fence.mbarrier_init.release.cluster; {TOGETHER}\nld.shared",
+        f"{SYNC}\n@!one bra NEXT;": f"{TOGETHER}\nand.b32 y0, cta, 1; setp.eq.and.u32 q, y0, 0, one; @!q bra NEXT;",
+        "bar.sync 0;\n@warp0": f"{TOGETHER}\n@warp0",
+        COMMIT: f"{COMMIT.replace('.b64 [done];', '.multicast::cluster.b64 [done], peers;')}",
+        "cta_group::1": "cta_group::2",
+        "0x08100010": "0x10100010",
+        ".reg .b32 tid,": ".reg .b16 peers;\n.reg .b32 tid,",
+        "mov.u32 tid, %tid.x;": "mov.b16 peers, 3; mov.u32 tid, %tid.x;",
+    }.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+ODD = "and.b32 y0, cta, 1; setp.eq.and.u32 q, y0, 1, late;"
+"""In one turn of the second CTA of a pair."""
+PAIR_CASES = {name: CASES[name] for name in ("right", "by cp.async", "no wait in one turn", "no fence in one turn", "no step")} | {
+    name: CASES[name]
+    for name in ("no step in one turn", "a step of A only", "a step of 16 bytes", "16 bytes in one turn", "B of the next turn")
+}
+PAIR_CASES |= {
+    "B of the next turn in one CTA": (
+        {COPY: f"{COPY} {ODD} @q add.u64 from, from, 128; {COPY_OF_B} @q sub.u64 from, from, 128;", **B_BESIDE_A}, "", "O105"
+    ),
+    "other chunks in one turn": ({"own;\nld.global": f"own;\n{ODD} @q xor.b32 to, to, 16;\nld.global"}, "", ""),
+    "another turn in one turn": ({"CHUNK:\n": f"{ODD} @q add.u64 from, from, 128;\nCHUNK:\n"}, "", ""),
+    "words that are computed":  ({"st.shared.v4": f"{ODD} @q add.u32 x1, x1, 0; st.shared.v4"}, "", ""),
+}  # fmt: skip
+KEEPING = """setp.ne.u32 acc, n, 0; mov.b32 idesc, 0x08080010; add.u32 y0, d, 32; add.u64 w, bd, 256;
+tcgen05.mma.cta_group::1.kind::f16.collector::a::fill [d], ad, bd, idesc, acc;
+tcgen05.mma.cta_group::1.kind::f16.collector::a::lastuse [y0], ad, w, idesc, acc;"""
+"""Two products take one A, each with half of the columns of B."""
+KEEPING_B = """setp.ne.u32 acc, n, 0; mov.b32 idesc, 0x04100010; add.u64 w, ad, 512;
+tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::fill [d], ad, bd, idesc, acc;
+tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::lastuse [d], w, bd, idesc, acc;"""
+"""Two products take one B, each with half of the rows of A."""
+KEPT = {
+    "A": (KEEPING, TENSOR_TEXT),
+    "A for one D": (KEEPING.replace("[y0]", "[d]"), TENSOR_TEXT),
+    "B": (KEEPING_B, TENSOR_TEXT),
+    "A of words": (KEEPING, TEXT),
+}
+KEPT_CASES: dict[str, tuple[dict[str, str], str]] = {
+    #                               what is replaced where it is there, and a code if A is kept for two D
+    "right":                       ({}, ""),
+    "no step":                     ({STEP: ""}, "O105"),
+    "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, ""),
+    "a step of A only":            ({STEP: "add.u64 ad, ad, 2; @!late add.u64 bd, bd, 2;"}, "O105"),
+    "16 bytes in one turn":        ({STEP: f"@!late bra OFF; sub.u64 bd, bd, 1; OFF: {STEP}"}, "O105"),
+    "A of the turn before":        ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024;"}, ""),
+    "another A":                   ({", ad, w,": ", desc, w,"}, ""),
+    "another matrix in one turn":  ({"add.u64 w, ad, 512;": "add.u64 w, ad, 512; @late add.u64 bd, bd, 2;",
+                                     "add.u64 w, bd, 256;": "add.u64 w, bd, 256; @late add.u64 w, w, 2;"}, ""),
+    "the same rows":               ({"w, ad, 512;": "w, ad, 0;", "w, bd, 256;": "w, bd, 0;"}, ""),
+    "discarded in one turn":       ({"setp.ne.u32 acc": f"@!late bra ON; {MMA} ON: setp.ne.u32 acc"}, ""),
+    "one place":                   (ONE_PLACE, ""),
+    "another box in one turn":     ({BOX: f"{BOX} @late add.u32 x0, x0, 64;"}, ""),
+    "half a box further":          ({"add.u32 to, to, tile;": "add.u32 to, to, tile; @late add.u32 to, to, 8192;"}, ""),
+    "another number of columns":   ({"0x08080010;": "0x08080010; @late mov.b32 idesc, 0x08040010;"}, ""),
+    "D is overwritten":            ({"setp.ne.u32 acc, n, 0;": "@late setp.ne.u32 acc, k, 0; @!late setp.ne.u32 acc, n, 0;"}, ""),
+}  # fmt: skip
 CHECKS: dict[str, dict[str, Any]] = {"race": {"check": "race"}, "operands": {"check": "operands"}, "default": {}, "all": {"check": "all"}}
 
 
 def launch(text: str, **options: Any) -> list[Any]:
     """What a launch gives."""
-    shape = 128 * CTAS, 64 * TURNS
+    size = 2 if "cta_group::2" in text else 1
+    ctas = CTAS if size == 1 else 2 * size
+    shape = 128 * ctas, 64 * TURNS
     a: Any = np.random.default_rng(7).integers(-4, 5, shape).astype(np.float16)
     if "p_a[128]" in text:
         a = ptxlab.TensorMap(a, box=(64, 128), swizzle="128B")
     b = [ptxlab.TensorMap(np.zeros(shape, np.uint16), box=(64, 128), swizzle="128B", dtype="bf16")] if "p_b[128]" in text else []
-    c = np.zeros((128 * CTAS, 64), np.float32)
+    c = np.zeros((128 * ctas, 64), np.float32)
     HANDLED.clear()
     SUSPECTS.clear()
-    result = ptxlab.loads(text).kernel().launch(grid=CTAS, block=128, args=[a, *b, c], **options)
+    result = ptxlab.loads(text).kernel().launch(grid=ctas, cluster=size, block=128, args=[a, *b, c], **options)
     stats = result.stats.instructions, result.stats.services, result.completed
     return [
         [str(each) for each in result.diagnostics],
@@ -272,6 +341,29 @@ def test_findings(name: str, checks: str) -> None:
     assert wanted <= set(codes)
     assert bool(codes) == bool(wanted)
     assert len(handled) < 6 * TURNS * CTAS
+
+
+@pytest.mark.parametrize(("name", "checks"), spread(2, PAIR_CASES, CHECKS))
+def test_findings_of_pairs(name: str, checks: str) -> None:
+    changes, _, operands = PAIR_CASES[name]
+    codes, handled = both(of_pairs(changed(changes)), **CHECKS[checks])
+    assert operands in ("", *codes) or checks == "race"
+    if name == "right":
+        assert codes == []
+        assert len(handled) == 10
+
+
+@pytest.mark.parametrize(("name", "checks"), spread(2, KEPT_CASES, ("operands", "all")))
+@pytest.mark.parametrize("kept", KEPT)
+def test_findings_about_matrices_that_are_kept(kept: str, name: str, checks: str) -> None:
+    """Compiled code repeats products of tiles that take a matrix from a collector buffer."""
+    (body, kernel), (changes, code) = KEPT[kept], KEPT_CASES[name]
+    text = changed({MULTIPLY: body}, kernel)
+    codes, handled = both(changed({old: new for old, new in changes.items() if old in text}, text), **CHECKS[checks])
+    assert code in ("", *codes) or kept not in ("A", "A of words")
+    if (name, checks) == ("right", "operands"):
+        assert codes == []
+        assert len(handled) <= 22 or kernel is TEXT
 
 
 @pytest.mark.parametrize(

@@ -301,23 +301,55 @@ def test_a_thread_that_only_repeats_has_something_to_commit(same: bool) -> None:
     assert len(handled) == 1
 
 
-@pytest.mark.parametrize(
-    ("usages", "codes"),
-    [
-        ([".collector::a::discard", ""], []),
-        ([".collector::a::fill", ""], []),
-        ([".collector::a::fill", ".collector::a::lastuse"], []),
-        ([".collector::a::lastuse", ".collector::a::fill"], ["T631"]),
-        ([".collector::a::fill", "", ".collector::a::use"], ["T631"]),
-    ],
+USES: dict[str, tuple[list[str], list[str], int]] = {
+    # what is used in each of 4 turns, the findings, and how many executions the handler completes
+    "discard": (["::discard", ""], [], 2),
+    "fill": (["::fill", ""], [], 2),
+    "fill and use": (["::fill", "::use", "::use"], [], 3),
+    "fill and last use": (["::fill", "::use", "::lastuse"], [], 3),
+    "last use before fill": (["::lastuse", "::fill"], ["T631"], 2),
+    "use of the last turn": (["::use", "::fill"], ["T631"], 2),
+    "discarded before the use": (["::fill", "", "::use"], ["T631"], 2 + 4),
+    "used after the last use": (["::fill", "::lastuse", "::use"], ["T631"], 2 + 4),
+}
+
+
+@pytest.mark.parametrize("check", [("tmem", "descriptor"), ("tmem", "race"), "all"], ids=str)
+@pytest.mark.parametrize("name", USES)
+def test_collector_buffers(name: str, check: Any) -> None:
+    """Compiled code asks for what they hold, and the handler is called if it is another matrix."""
+    usages, codes, times = USES[name]
+    body = "\n".join(f"@p {mma(more=usage and f'.collector::a{usage}')}" for usage in usages)
+    _, result, handled = both(loop(body, 4), *state(1), **WIDE, check=check)
+    assert [d.code for d in result.diagnostics if d.code.startswith("T")] == codes
+    if check == ("tmem", "descriptor"):
+        assert len(handled) == times
+
+
+OTHERS = ("ad", "ae")
+"""The same A and another one."""
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.tuples(st.sampled_from(("fill", "use", "lastuse", "discard", "")), st.sampled_from(OTHERS)), min_size=1, max_size=6),
+    st.sampled_from((1, 2)),
+    st.sampled_from((("tmem", "descriptor"), "all")),
 )
-def test_collector_buffers(usages: list[str], codes: list[str]) -> None:
-    """In a program that asks what they hold the handler is called each time."""
-    body = "\n".join(f"@p {mma(more=usage)}" for usage in usages)
+def test_any_uses_of_a_collector_buffer(uses: list[tuple[str, str]], group: int, check: Any) -> None:
+    body = "\n".join(f"@p {mma(group, more=use and f'.collector::a::{use}', a=a)}" for use, a in uses)
+    other = ".reg .b64 ae; mov.b64 {n, v}, ad; add.u32 n, n, 64; mov.b64 ae, {n, v};"
+    both(loop(body, 5, other), *state(group), group=group, **WIDE | {"idesc": idesc(m=128 * group)}, check=check)
+
+
+@pytest.mark.parametrize("buffer", range(4))
+def test_collector_buffers_of_b(buffer: int) -> None:
+    """Each has its own state: that of a product without a qualifier is the first one, and the last product fills its buffer."""
+    usages = [f".collector::b{buffer}::fill", "", f".collector::b{buffer}::use", f".collector::b{buffer ^ 1}::use"]
+    body = "\n".join(f"@p tcgen05.mma.ws.cta_group::1.kind::f16{usage} [da], ad, bd, id, e;" for usage in usages)
     _, result, handled = both(loop(body, 4), *state(1), **WIDE)
-    assert [d.code for d in result.diagnostics] == codes
-    used = any(usage.endswith("use") for usage in usages)
-    assert len(handled) == len(usages) * (4 if used else 1)
+    assert [d.code for d in result.diagnostics] == ["T631"] * (1 + (buffer == 0))
+    assert len(handled) == (2 + 4 + 1 if buffer < 2 else 2 + 1 + 1)
 
 
 def test_ctas_with_other_allocations() -> None:

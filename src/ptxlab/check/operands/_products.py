@@ -10,8 +10,9 @@ from ptxlab.check.operands._images import Images
 from ptxlab.check.operands._report import kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
+from ptxlab.check.operands.compiled.calls import KEPT_FIRST, KEPT_LAST
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
-from ptxlab.check.operands.words.repeated import LastTaken
+from ptxlab.check.operands.words.repeated import LastTaken, Repeated
 from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition
@@ -67,13 +68,13 @@ class Accumulator:
             return self._tiles
         images = self.images[tiled]
         same = zip(images.offsets, self.words.tile_numbers, strict=False)
-        return images, [shared.placed[offset] if offset is not None and shared.number_at(offset) == n else None for offset, n in same]
+        return images, [shared.placed[offset] if offset is not None and n == shared.number_at(offset) > 0 else None for offset, n in same]
 
     def takes_tiles(self, images: Images, placed: list[PlacedTile | None], shared: SharedTiles) -> None:
-        """An instruction takes these images."""
+        """An instruction takes these images; None is placed where one is not known, or is taken from a collector buffer."""
         self._tiles = images, placed
-        numbers = [shared.number_at(offset) for offset in images.offsets]
-        self.words.enter_tiles(0 if None in placed else images.compiled.number, numbers)
+        numbers = [0 if held is None else shared.number_at(offset) for held, offset in zip(placed, images.offsets, strict=True)]
+        self.words.enter_tiles(0 if None in images.offsets else images.compiled.number, numbers)
 
 
 @dataclass(slots=True, eq=False)
@@ -164,9 +165,10 @@ class CompiledProducts:
         known: KnownProduct | None = None if product is None else product.watched
         if product is None or known is None or len(product.ctas) != len(known.ctas) or product.scales:
             return None
-        found = self._of_words(product, known.ctas[0]) if self._by_words and len(known.ctas) == 1 else None
-        if found is None and operation.op.index not in self._kept:
-            found = self._of_boxes(product, known.ctas) if self._by_words else self._of_tiles(product, known.ctas)
+        kept = self._kept.get(operation.op.index)
+        found = self._of_words(product, known.ctas) if self._by_words and kept is None else None
+        if found is None:
+            found = (self._of_boxes if self._by_words else self._of_tiles)(product, known.ctas, kept)
         if found is None or not self._has_others(operation, product, known):
             return found
         for number, each in enumerate(known.ctas):
@@ -185,8 +187,12 @@ class CompiledProducts:
             return bool(self._loaded.cells and product.tensor_a.bits) and operation.op.index not in self._kept
         return known.beside and self._elements.takes(operation.op)
 
-    def _of_words(self, product: MatrixProduct, part: CtaProduct) -> ObservedRepetition | None:
-        """How compiled code compares a product of operands that threads have copied."""
+    def _of_words(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+        """How compiled code compares a product of operands that threads have copied, in each of the CTAs."""
+        return _together([self._part_of_words(product, part, _number(parts, i)) for i, part in enumerate(parts)])
+
+    def _part_of_words(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[Repeated, tuple[Call, Call]] | None:
+        """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
         number, words = part.accumulator.number, part.memory.words
         repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
         if repeated is None:
@@ -194,30 +200,29 @@ class CompiledProducts:
         before = self._words.numbered.get(repeated.expected)
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees()
-        of_a = _columns_of_a(product)
-        ask, note = repeated.calls.of(number, columns_of(product), product.accumulate, self._repetitions.address, of_a)
-        return ObservedRepetition(ask=(ask,), note=(note,), kept=repeated)
+        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
+        return repeated, repeated.calls.of(*about)
 
-    def _of_boxes(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+    def _of_boxes(self, product: MatrixProduct, parts: Sequence[CtaProduct], kept: str | None) -> ObservedRepetition | None:
         """The same as `_of_tiles`, in a launch whose threads copy others."""
-        found = None if self._joins else self._of_tiles(product, parts)
+        found = None if self._joins else self._of_tiles(product, parts, kept)
         if found is None or any(operand.overlaps for operand in product.operands):
             return None
         chunks = [operand.chunks.item(0) for operand in product.operands]
         asks = [self._boxed.of(part.accumulator.number, _number(parts, i), chunks) for i, part in enumerate(parts)]
         return ObservedRepetition((*asks, *found.ask), (), found.note, found)
 
-    def _of_tiles(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
-        """How compiled code compares a product of tiles that tensor copies have placed, in each of the CTAs."""
-        found = [self._part_of_tiles(product, part, _number(parts, i)) for i, part in enumerate(parts)]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
-            return None
-        asks, notes = zip(*(calls for _, calls in known), strict=True)
-        return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
+    def _of_tiles(self, product: MatrixProduct, parts: Sequence[CtaProduct], kept: str | None) -> ObservedRepetition | None:
+        """How compiled code compares a product of tiles that tensor copies have placed, in each of the CTAs.
 
-    def _part_of_tiles(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[Images, tuple[Call, Call]] | None:
-        """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
+        ``kept`` is the name of the matrix that it takes from a collector buffer.
+        """
+        places = (product.operands[0], KEPT_FIRST), (product.operands[-1], KEPT_LAST)
+        which = sum(bit for operand, bit in places if operand.name == kept)
+        return _together([self._part_of_tiles(product, part, _number(parts, i), which) for i, part in enumerate(parts)])
+
+    def _part_of_tiles(self, product: MatrixProduct, part: CtaProduct, cta: int, kept: int) -> tuple[Images, tuple[Call, Call]] | None:
+        """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one (`RepetitionWord`)."""
         number, shared = part.accumulator.number, part.memory.shared
         tiles = part.accumulator.tiles(shared)
         if number >= MOST_ACCUMULATORS or tiles is None or not tiles[0].stand(shared):
@@ -228,10 +233,17 @@ class CompiledProducts:
             self.images[before.compiled.number] = before
             together = (before, images) in self._steps and not before.repeats(images)
             images.compiled.expect(before.compiled.number, together)
-        calls = images.compiled.calls.of(
-            number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
-        )
-        return images, calls
+        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta, kept
+        return images, images.compiled.calls.of(*about)
+
+
+def _together(found: Sequence[tuple[object, tuple[Call, Call]] | None]) -> ObservedRepetition | None:
+    """The calls for all CTAs; None if those for one of them are not known."""
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    asks, notes = zip(*(calls for _, calls in known), strict=True)
+    return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
 
 
 def _number(ctas: Sequence[CtaProduct], number: int) -> int:

@@ -87,8 +87,7 @@ class SharedTiles:
         """A tile has been placed."""
         count = self._taken.count_copy()
         offset, end = tile.offset, tile.offset + tile.size
-        before = self.placed.get(offset)
-        if before is None or before.end != end:
+        if self._taken.end_at(self.place(offset)) != end and self._taken.overlaps(offset, end):
             for other in [o for o, held in self.placed.items() if o < end and offset < held.end]:
                 self._place(other, replace(self.placed[other], end=offset) if other < offset else None)
         self._place(offset, PlacedTile(count, tile, op, end))
@@ -101,11 +100,12 @@ class SharedTiles:
     def _place(self, offset: int, placed: PlacedTile | None) -> None:
         """There is another tile at an offset, or none."""
         if placed is None:
-            del self.placed[offset]
+            del self._placed[offset]
             self._taken.set_tile(self.place(offset), offset, 0, 0)
         else:
-            self.placed[offset] = placed
-            self._taken.set_tile(self.place(offset), offset, placed.end, self.array(offset), placed.tile.coordinates)
+            self._placed[offset] = placed
+            array = self._copies.number(placed.tile.array)
+            self._taken.set_tile(self.place(offset), offset, placed.end, array, placed.tile.coordinates)
 
     def place(self, offset: int) -> int:
         """The number of a place."""

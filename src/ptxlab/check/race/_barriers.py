@@ -130,7 +130,7 @@ class Barriers:
             made = barrier.clock = MbarrierClock(clocks.agents, ops, Use(agent, slot.number, slot.clock, warp.op))
             for copy in copies:
                 made.expect_copies(*copy)
-            clocks.share_mbarrier(barrier.rank, barrier.offset, made.address)
+            clocks.share_mbarrier(barrier.rank, barrier.offset, made)
             self._write_object(clocks, agent, barrier, warp)
 
     def invalidated(self, barrier: Any) -> None:

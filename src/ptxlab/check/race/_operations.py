@@ -153,9 +153,9 @@ class Operations:
         return ObservedRepetition(record=((issued if of_group else issue, address_of(found)),), kept=(found, accesses))
 
     def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int) -> ObservedRepetition | None:
-        """The same for a copy; None unless it completes on an mbarrier of each CTA that receives it, and only its accesses matter."""
+        """The same for a copy; None unless it completes on an mbarrier of each CTA that receives it."""
         op, completion = operation.op, operation.agent
-        if completion is None or not completion.slots or self._recorder.watches_all:
+        if completion is None or not completion.slots:
             return None
         found = self._repeated_copies.get(op.index)
         if found is None:

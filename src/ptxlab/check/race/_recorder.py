@@ -98,8 +98,8 @@ class AccessRecorder:
         self.launch = launch
         undefined, outside = bool(launch.kept), launch.options.outside
         self.watches_sources = undefined or sources_change(launch)
-        self.watches_all = undefined or (outside is not None and outside.wants_accesses())
-        self.unwatched_sources = frozenset() if self.watches_all else constant_sources(launch)
+        watches_all = undefined or (outside is not None and outside.wants_accesses())
+        self.unwatched_sources = frozenset() if watches_all else constant_sources(launch)
         """The tensor copies of which nothing that they read is written."""
         self._columns = {
             index: columns_of(launch.program.ops[index], native)

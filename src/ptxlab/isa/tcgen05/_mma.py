@@ -15,12 +15,13 @@ from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
+from ptxlab.isa.tcgen05._collectors import collect, repeated_use, reuses
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
 from ptxlab.isa.tcgen05._product import TensorProduct
-from ptxlab.isa.tcgen05._state import CtaGroup, collect, cta_group_of, enter, launch, repeated_state, reuses, state_of
+from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, repeated_state, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
@@ -156,8 +157,8 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
         if disabled is None and warp.repeats and (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
-            function, given, ask = found
-            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, function, given, ready.plan, ask)
+            function, given, ask, kept = repeated_use(warp, found, ready.plan.held, ws)
+            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, function, given, (ready.plan, kept), ask)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

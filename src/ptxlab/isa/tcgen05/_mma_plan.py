@@ -20,6 +20,7 @@ from ptxlab.isa import context, operations
 from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._agreement import differ_address, words_of_copies
+from ptxlab.isa.tcgen05._collectors import HeldMatrix
 from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, scales, shared_operand, tensor_operand
@@ -55,7 +56,7 @@ class Plan:
     shift_a : whether A is shifted down by one row afterwards (.ashift)
     kernel : the compiled multiplication that each unit performs
     program : compiled code for the whole operation; None if operands must first be expanded at each execution, or columns of B be zeroed
-    held : identifies the matrix that a collector buffer can hold: A, or B of .ws
+    held : the matrix that a collector buffer can hold: A, or B of .ws
     d_bits : bits of an element of D, the lowest of its cell; the others are 0
     """
 
@@ -70,7 +71,7 @@ class Plan:
     instruction: InstructionDescriptor
     negate_a: bool
     negate_b: bool
-    held: Hashable
+    held: HeldMatrix
     d_bits: int = 32
     a_columns: int = A_COLUMNS
     scaling: Scaling | None = None

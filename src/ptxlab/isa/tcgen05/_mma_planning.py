@@ -8,6 +8,7 @@ from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask
 from ptxlab.isa import context
 from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.tcgen05._collectors import HeldMatrix
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.isa.tcgen05._mma_units import format_of, units
@@ -149,8 +150,8 @@ def _check_tensor_a(warp: context.WarpContext, key: Key, found: InstructionDescr
         warp.fault("D703", f"M = {found.m} with .ashift; M must be {allowed}", reason=_MMA, fix="omit .ashift, or use another M")
 
 
-def _held(key: Key, found: InstructionDescriptor) -> tuple[object, ...]:
-    """A key for the matrix in a collector buffer: its address, and how its elements are read."""
+def _held(key: Key, found: InstructionDescriptor) -> HeldMatrix:
+    """The matrix in a collector buffer."""
     if key.ws:
-        return key.b, found.b, found.transpose_b, found.n, found.k
-    return key.a_tensor, key.a, found.a, found.transpose_a, found.m, found.k, key.sparse
+        return HeldMatrix.at(key.b, "B", found.b, found.transpose_b, found.n, found.k)
+    return HeldMatrix.at(key.a, "A", key.a_tensor, found.a, found.transpose_a, found.m, found.k, key.sparse)

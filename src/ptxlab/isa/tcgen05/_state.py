@@ -1,15 +1,10 @@
-"""The tcgen05 state of a CTA and a CTA pair with its collector buffers, and the checks that all tcgen05 instructions have in common.
-
-Section "TensorCore 5th Generation Matrix Multiply and accumulate Operations": a collector buffer may hold the matrix that an instruction
-reuses. Reuse is opportunistic: the result never depends on it.
-"""
+"""The tcgen05 state of a CTA and a CTA pair, and the checks that all tcgen05 instructions have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field
-from functools import cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +14,7 @@ from ptxlab.isa import context, operations
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations.tiles import MatrixProduct, Product, TensorCopy
+from ptxlab.isa.tcgen05._collectors import COLLECTORS_BASE, Collectors
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
@@ -27,7 +23,6 @@ __all__ = [
     "Freed",
     "PairRequest",
     "State",
-    "collect",
     "cta_group_of",
     "ctas_of_group",
     "enter",
@@ -35,16 +30,13 @@ __all__ = [
     "launch",
     "no_peer",
     "reallocated",
-    "reuses",
     "state_of",
     "tensor_base",
-    "usage_of",
     "whole_warp",
 ]
 
 _MAX_IN_FLIGHT = 256
 _ALL_LANES = 0xFFFFFFFF
-_REUSES = ("use", "lastuse")
 
 
 @dataclass(slots=True, eq=False)
@@ -70,8 +62,8 @@ class CtaGroup:
     """The CTAs of a .cta_group: one CTA, or a CTA pair with the even rank first.
 
     ``queue`` identifies the queue in which their operations perform in order. ``places`` are the base addresses for compiled code: 0, then
-    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them. ``products`` are those that
-    observers have asked for, by plan, and whether they are added.
+    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of
+    the collector buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
     """
 
     ctas: tuple[context.Cta, ...]
@@ -84,7 +76,9 @@ class CtaGroup:
     def __post_init__(self) -> None:
         self.queue = "tcgen05", id(self.ctas[0])
         self.places = 0, *(address for cta in self.ctas for address in (cta.shared_address, cta.tensor_address))
-        self._table = np.array(self.places, np.int64)
+        self._table = np.zeros(COLLECTORS_BASE + 1, np.int64)
+        self._table[: len(self.places)] = self.places
+        self._table[COLLECTORS_BASE] = state_of(self.ctas[0]).collectors.address
         self.bases = address_of(self._table)
 
 
@@ -99,7 +93,7 @@ class State:
 
     ``checked`` holds column ranges that were checked to be allocated; ``ready`` holds plans that were checked so, by instruction and
     operands. A change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete; ``collectors``
-    are the collector buffers by name (a pair's are those of its even CTA).
+    are the collector buffers (a pair's are those of its even CTA).
     """
 
     permit: bool = True
@@ -109,7 +103,7 @@ class State:
     checked: set[Hashable] = field(default_factory=set)
     ready: BoundedCache[Hashable, Any] = field(default_factory=lambda: BoundedCache(8192))
     in_flight: list[operations.AsyncOperation] = field(default_factory=list)
-    collectors: dict[str, Collector] = field(default_factory=dict)
+    collectors: Collectors = field(default_factory=Collectors)
     grants: dict[int, Op] = field(default_factory=dict)
     """First column of an allocation -> the instruction that made it."""
     freed: dict[int, Freed] = field(default_factory=dict)
@@ -249,51 +243,3 @@ def launch(
             if len(in_flight) > _MAX_IN_FLIGHT:
                 in_flight[:] = [o for o in in_flight if not o.done]
     return operation
-
-
-class Collector(NamedTuple):
-    """The state of one buffer: its matrix, None if its contents are not valid, and the last instruction that used it."""
-
-    matrix: Hashable | None
-    opcode: str
-    line: int
-
-
-def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
-    """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard."""
-    usage, buffer, use = usage_of(warp.q.collector, ws)
-    held = buffers.get(buffer)
-    if use in _REUSES and (held is None or held.matrix != matrix):
-        _report(warp, usage, "B" if ws else "A", buffer, held)
-    buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, warp.op.opcode, warp.op.line)
-
-
-@cache
-def usage_of(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
-    """The qualifier, its buffer and its operation."""
-    usage = qualifier or f"collector::{'b0' if ws else 'a'}::discard"
-    _, buffer, use = usage.split("::")
-    return usage, buffer, use
-
-
-def reuses(qualifier: str | None) -> bool:
-    """Whether an instruction with a collector qualifier uses what the buffer holds."""
-    return usage_of(qualifier, False)[2] in _REUSES
-
-
-def _report(warp: context.WarpContext, usage: str, name: str, buffer: str, held: Collector | None) -> None:
-    if held is not None and held.matrix is not None:
-        warp.report(
-            "T632",
-            f".{usage}: collector buffer {buffer} was filled with another matrix {name}, at line {held.line}",
-            fix=f"give the descriptors of the instruction that fills the buffer, or .collector::{buffer}::fill",
-            details=(("filled by", f"{held.opcode} at line {held.line}"),),
-        )
-        return
-    why = "nothing has filled it" if held is None else f"the instruction at line {held.line} discarded its contents"
-    warp.report(
-        "T631",
-        f".{usage}: collector buffer {buffer} holds no matrix {name}: {why}",
-        fix=f"use .collector::{buffer}::fill in the first instruction of the sequence and ::use up to the last, which has ::lastuse",
-        details=() if held is None else (("discarded by", f"{held.opcode} at line {held.line}"),),
-    )

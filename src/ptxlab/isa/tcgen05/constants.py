@@ -9,12 +9,12 @@ from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.effects import TensorTransfer
 from ptxlab.isa.operands import Group, Op, Reg
+from ptxlab.isa.tcgen05._collectors import usage_of
 from ptxlab.isa.tcgen05._cp import destination_of
 from ptxlab.isa.tcgen05._descriptors import Gather, instruction_descriptor, matrix_gather
 from ptxlab.isa.tcgen05._mma import form_of, is_weight_stationary
 from ptxlab.isa.tcgen05._mma_planning import major_of
 from ptxlab.isa.tcgen05._mma_units import format_of, units
-from ptxlab.isa.tcgen05._state import usage_of
 
 __all__ = ["Buffer", "buffer_of", "columns_of", "faults"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.native import Function, Value
 
-__all__ = ["RepetitionCalls", "RepetitionWord", "has_unknown_a", "moved_columns", "note_column"]
+__all__ = ["KEPT_FIRST", "KEPT_LAST", "RepetitionCalls", "RepetitionWord", "has_unknown_a", "moved_columns", "note_column"]
 
 
 class RepetitionWord(IntEnum):
@@ -25,7 +25,8 @@ class RepetitionWord(IntEnum):
     They are the address of the words of its images; where the words of the accumulator are in those of the CTA, in bytes; the columns of D;
     1 if it adds to D; the address of a word that is not 0 if executions take what others have taken; and of an A in tensor memory 1 more
     than the first column, and the number of columns. ``CTA`` is -1 if the images are in the shared memory of the CTA that executes the
-    instruction, else the number of the CTA in its pair.
+    instruction, else the number of the CTA in its pair. ``KEPT`` says which operands the instruction takes from a collector buffer:
+    `KEPT_FIRST` and `KEPT_LAST`.
     """
 
     IMAGES = 0
@@ -36,7 +37,11 @@ class RepetitionWord(IntEnum):
     A_COLUMN = 5
     A_COLUMNS = 6
     CTA = 7
-    END = 8
+    KEPT = 8
+    END = 9
+
+
+KEPT_FIRST, KEPT_LAST = 1, 2
 
 
 def has_unknown_a(words: Value, cta: Value) -> Value:
@@ -75,14 +80,14 @@ class RepetitionCalls:
         self._calls: dict[Hashable, tuple[NDArray[np.int64], Call, Call]] = {}
 
     def of(
-        self, accumulator: int, columns: int, accumulate: bool, runs: int, a: tuple[int, int] = (-1, 0), cta: int = -1
+        self, accumulator: int, columns: int, accumulate: bool, runs: int, a: tuple[int, int] = (-1, 0), cta: int = -1, kept: int = 0
     ) -> tuple[Call, Call]:
         """The calls of ``ask`` and ``note`` (`RepetitionWord`); ``accumulator`` is its number, ``a`` the columns of A."""
-        about = accumulator, columns, accumulate, runs, a, cta
+        about = accumulator, columns, accumulate, runs, a, cta, kept
         found = self._calls.get(about)
         if found is None:
             place = 8 * (CtaWord.ACCUMULATORS + accumulator * TakenWord.END)
-            words = np.array([self._images, place, columns, accumulate, runs, a[0] + 1, a[1], cta], np.int64)
+            words = np.array([self._images, place, columns, accumulate, runs, a[0] + 1, a[1], cta, kept], np.int64)
             address = address_of(words)
             found = self._calls[about] = words, (self._ask, address), (self._note, address)
         return found[1:]

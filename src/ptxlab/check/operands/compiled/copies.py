@@ -68,7 +68,7 @@ def _relative(words: native.Value, copy: native.Value) -> native.Value:
 
 
 def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, copy)``: 0 if the box goes where a tile of the same array and size is, or none, in each CTA."""
+    """``i64 ask(context, words, copy)``: 0 if the box goes where a tile of the same size is, or none, in each CTA."""
     _ask_of_one(module)
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = code.parameters
@@ -88,7 +88,7 @@ def _ask_of_one(module: native.Module) -> None:
     with code.when((place - 1).uge(MOST_TILES)):
         code.ret(1)
     placed, (start, stop) = placed_at(cta, place - 1), _extent(copy)
-    with code.when(placed.word(PlacedWord.STOP).eq(stop) & placed.word(PlacedWord.ARRAY).eq(words.word(_BoxesWord.ARRAY))):
+    with code.when(placed.word(PlacedWord.STOP).eq(stop)):
         code.ret(0)
     taken = cta.word(CtaWord.BEYOND).ne(0)
     other = code.variable("i1", taken)

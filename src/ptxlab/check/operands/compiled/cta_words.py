@@ -222,6 +222,16 @@ class CtaTaken:
         words: list[list[int]] = self._words[_PLACED:_MATRICES].reshape(MOST_TILES, PlacedWord.END).tolist()
         return words
 
+    def end_at(self, place: int) -> int:
+        """The end of the tile at a place; 0 if there is none of which compiled code knows."""
+        return self._placed(place).item(PlacedWord.STOP) if place < MOST_TILES else 0
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether a tile may lie between these bytes."""
+        words = self._words[_PLACED:_MATRICES].reshape(MOST_TILES, PlacedWord.END)
+        between = (words[:, PlacedWord.START] < end) & (words[:, PlacedWord.STOP] > start)
+        return bool(self._words.item(CtaWord.BEYOND) or between.any())
+
     def tile(self, place: int) -> int:
         """The number of the tile at a place; 0 if there is none of which compiled code knows."""
         return self._words.item(CtaWord.TILES + place) if place < MOST_TILES else 0

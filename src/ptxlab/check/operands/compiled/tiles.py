@@ -11,7 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, has_unknown_a, moved_columns, note_column
+from ptxlab.check.operands.compiled.calls import (
+    KEPT_FIRST,
+    KEPT_LAST,
+    RepetitionCalls,
+    RepetitionWord,
+    has_unknown_a,
+    moved_columns,
+    note_column,
+)
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
 from ptxlab.native import address_of
 
@@ -69,7 +77,7 @@ def _ask(module: native.Module) -> None:
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     cta, images = words_of_pair(context, words.word(RepetitionWord.CTA)), words.pointer(RepetitionWord.IMAGES)
-    last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images)
+    last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images, words)
     with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | has_unknown_a(words, cta)):
         code.ret(1)
     differs = code.variable("i64", 0)
@@ -85,7 +93,9 @@ def _ask(module: native.Module) -> None:
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         follows = images.word(_ImagesWord.FROM).eq(last.word(TakenWord.IMAGES))
-        together = last.word(TakenWord.FIRST_TILE).eq(first) & last.word(TakenWord.LAST_TILE).eq(end)
+        together = (
+            last.word(TakenWord.FIRST_TILE).eq(first) & last.word(TakenWord.LAST_TILE).eq(end) & words.word(RepetitionWord.KEPT).eq(0)
+        )
         moved, overlaps = moved_columns(words, last)
         is_step = images.word(_ImagesWord.TOGETHER).ne(0) & moved.le(words.word(RepetitionWord.A_COLUMNS))
         with code.when(~follows | (together & ~is_step) | overlaps):
@@ -100,7 +110,7 @@ def _note(module: native.Module) -> None:
     code = native.Function(module, "note", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     cta, images = words_of_pair(context, words.word(RepetitionWord.CTA)), words.pointer(RepetitionWord.IMAGES)
-    first, end = _tiles(cta, images)
+    first, end = _tiles(cta, images, words)
     entered: dict[int, native.Value | int] = {
         TakenWord.IMAGES: images.word(_ImagesWord.NUMBER),
         TakenWord.TILED: 1,
@@ -113,9 +123,10 @@ def _note(module: native.Module) -> None:
     code.ret(0)
 
 
-def _tiles(cta: native.Value, images: native.Value) -> list[native.Value]:
-    """What numbers the tiles in which A and B begin."""
-    return [cta.load("i64", images.word(word) + CtaWord.TILES) for word in (_ImagesWord.FIRST, _ImagesWord.LAST)]
+def _tiles(cta: native.Value, images: native.Value, words: native.Value) -> list[native.Value]:
+    """What numbers the tiles in which A and B begin; 0 for a matrix that is taken from a collector buffer."""
+    kept, places = words.word(RepetitionWord.KEPT), ((_ImagesWord.FIRST, KEPT_FIRST), (_ImagesWord.LAST, KEPT_LAST))
+    return [(kept & bit).eq(0).select(cta.load("i64", images.word(word) + CtaWord.TILES), 0) for word, bit in places]
 
 
 @cache

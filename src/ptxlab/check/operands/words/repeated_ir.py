@@ -9,7 +9,7 @@ from typing import Any
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import RepetitionWord, has_unknown_a, moved_columns, note_column
-from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
+from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord, words_of_pair
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
 
@@ -97,14 +97,20 @@ def _follows(module: native.Module) -> None:
     code.ret(known.select(code.const("i64", KNOWN), code.const("i64", STEP)))
 
 
+def _memory(context: native.Value, words: native.Value) -> tuple[native.Value, native.Value, native.Value]:
+    """The words of the CTA whose shared memory holds the images, those of its accumulator, and from where its words come."""
+    cta = words_of_pair(context, words.word(RepetitionWord.CTA))
+    return cta, cta.at(words.word(RepetitionWord.ACCUMULATOR)), cta.pointer(CtaWord.WORD_SOURCES)
+
+
 def _ask(module: native.Module) -> None:
     """``i64 ask(context, words, lane)``: 0 if an execution follows the one before with the step that is known (`RepetitionWord`)."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
-    cta, images = context.pointer(Word.OPERANDS_TAKEN), words.pointer(RepetitionWord.IMAGES)
-    with code.when(cta.eq(0) | images.word(ImagesWord.OPERANDS).eq(0)):
+    images = words.pointer(RepetitionWord.IMAGES)
+    with code.when(context.pointer(Word.OPERANDS_TAKEN).eq(0) | images.word(ImagesWord.OPERANDS).eq(0)):
         code.ret(1)
-    last, addresses = cta.at(words.word(RepetitionWord.ACCUMULATOR)), context.pointer(Word.COPIED)
+    cta, last, addresses = _memory(context, words)
     unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
     with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0) | has_unknown_a(words, cta)):
         code.ret(1)
@@ -121,8 +127,8 @@ def _note(module: native.Module) -> None:
     """``i64 note(context, words, lane)``: what such an execution takes becomes the last one."""
     code = native.Function(module, "note", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
-    last = context.pointer(Word.OPERANDS_TAKEN).at(words.word(RepetitionWord.ACCUMULATOR))
-    _enter(context.pointer(Word.COPIED), words.pointer(RepetitionWord.IMAGES), last)
+    _, last, addresses = _memory(context, words)
+    _enter(addresses, words.pointer(RepetitionWord.IMAGES), last)
     note_column(code, words, last)
     code.ret(0)
 

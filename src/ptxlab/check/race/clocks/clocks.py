@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,14 @@ from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.effects import Completion, ProxyFence, Scope, Space
 from ptxlab.native import address_of
 
+if TYPE_CHECKING:
+    from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
+
 __all__ = ["Agent", "Clocks"]
 
 _SMALLEST_WIDTH = 64
 _OTHER_SLOTS = 16
-"""Slots that fit into the rows besides those that each warp has from its start.
-
-When a slot does not fit, all rows become wider, and Python handles the uses of mbarrier objects whose rows are still narrow.
-"""
+"""Slots that fit into the rows besides those that each warp has from its start. When a slot does not fit, all rows become wider."""
 _LANES = 32
 _MAPS = "tensor maps"
 
@@ -134,6 +134,8 @@ class Clocks:
         """By rank."""
         self._mbarrier_tables: NDArray[np.uint64] = np.zeros(len(ctas), np.uint64)
         """Their addresses."""
+        self._mbarrier_clocks: dict[tuple[int, int], MbarrierClock] = {}
+        """By rank and offset."""
         self._words: NDArray[np.int64] = np.zeros((len(self.rows), AgentWord.END), np.int64)
         for cta in ctas:
             for warp in range(warps):
@@ -174,6 +176,8 @@ class Clocks:
                 self._place(each)
             if self.cluster_barrier is not None:
                 self.cluster_barrier.widen(wider.shape[2])
+            for clock in self._mbarrier_clocks.values():
+                clock.widen(wider.shape[2])
             self._joins.clear()
         return number, self.serial << CLUSTER_SHIFT | number
 
@@ -312,8 +316,8 @@ class Clocks:
 
     # ------------------------------------------------------------------------------------------------------ mbarrier objects
 
-    def share_mbarrier(self, rank: int, offset: int, address: int) -> None:
-        """Let compiled code find the words of an mbarrier object (`MbarrierClock`) in a table, by its place in shared memory."""
+    def share_mbarrier(self, rank: int, offset: int, clock: MbarrierClock) -> None:
+        """Let compiled code find the words of an mbarrier object in a table, by its place in shared memory."""
         table = self._mbarriers.get(rank)
         if table is None:
             agents = self.agents[rank * self.warps : (rank + 1) * self.warps]
@@ -321,7 +325,8 @@ class Clocks:
             self._mbarrier_tables[rank] = address_of(table)
             for agent in agents:
                 agent.words[AgentWord.MBARRIERS] = address_of(table)
-        table[offset >> 3] = address
+        table[offset >> 3] = clock.address
+        self._mbarrier_clocks[rank, offset] = clock
 
     # ----------------------------------------------------------------------------------------------------------- fences
 

@@ -134,6 +134,14 @@ class MbarrierClock:
         address = address_of(rows)
         self._rows[address], self.words[at], self.words[at + 1] = rows, address, rows.shape[1]
 
+    def widen(self, width: int) -> None:
+        """Make room for so many clocks in the rows."""
+        for at, rows in ((_DONE, self.done), (_GATHERED, self.gathered)):
+            if rows.shape[1] < width:
+                wide = np.zeros((len(rows), width), np.uint32)
+                wide[:, : rows.shape[1]] = rows
+                self._keep(at, wide)
+
     # -------------------------------------------------------------------------------------------------------------- phases
 
     @property

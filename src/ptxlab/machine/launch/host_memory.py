@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import WORDS
 from ptxlab.engine.mbarrier_rows import ROW_BYTES, ROW_CELLS, Cell
-from ptxlab.engine.repetitions import Repetitions, repeatable
+from ptxlab.engine.repetitions import Repetitions
 from ptxlab.engine.turns.words import BarrierCell
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
@@ -51,7 +51,7 @@ class LaunchMemory:
         "parameters_address", "permitted", "permitted_address", "progress", "progress_address", "repetitions",
     )  # fmt: skip
 
-    def __init__(self, program: Program, size: int) -> None:
+    def __init__(self, program: Program, size: int, repeats: bool) -> None:
         self.parameters = aligned_bytes(max(size, 1), _PARAMETER_ALIGNMENT)[:size]
         self._parameters = self.parameters.data
         self._counts: NDArray[np.int64] = np.zeros(max(len(program.ops), 1), np.int64)
@@ -62,7 +62,7 @@ class LaunchMemory:
         self.cells = _cells(self._words)
         self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
         self.progress = self._progress.data
-        self.repetitions = Repetitions() if repeatable(program) else None
+        self.repetitions = Repetitions() if repeats else None
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
         self.permitted_address, self.progress_address = address_of(self._permitted), address_of(self._progress)
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services
 from ptxlab.engine.lowering.special_registers import CLOCKS
+from ptxlab.engine.repetitions import repeatable
 from ptxlab.isa.context import Wait
 from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, Space, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
@@ -92,11 +93,9 @@ class ProgramFacts:
 
     def launch_memory(self, size: int) -> LaunchMemory:
         """What a launch with so many bytes of parameters has in host memory."""
-        try:
-            found = self.launch_memories.pop()
-        except IndexError:
-            return LaunchMemory(self.program, size)
-        return found if len(found.parameters) == size else LaunchMemory(self.program, size)
+        if self.launch_memories and len((found := self.launch_memories.pop()).parameters) == size:
+            return found
+        return LaunchMemory(self.program, size, bool(self.of(repeatable)))
 
     def memory(self, size: int) -> CtaMemory:
         """What a CTA with so many bytes of shared memory has in host memory."""

@@ -105,7 +105,7 @@ class SharedTiles:
             self._taken.set_tile(self.place(offset), offset, 0, 0)
         else:
             self.placed[offset] = placed
-            self._taken.set_tile(self.place(offset), offset, placed.end, self.array(offset), placed.tile.coordinates)
+            self._taken.set_tile(self.place(offset), offset, placed.end, self.array(offset), placed.number, placed.tile.coordinates)
 
     def place(self, offset: int) -> int:
         """The number of a place."""

@@ -17,7 +17,7 @@ from ptxlab.check.operands.words.repeated import LastTaken
 from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct
 from ptxlab.machine.launch.program_facts import copies_words
-from ptxlab.machine.observe.observer import ObservedRepetition
+from ptxlab.machine.observe.observer import ObservedRepetition, together
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Mapping, Sequence
@@ -180,7 +180,7 @@ class CompiledProducts:
             found = self._of_boxes(product, known.ctas) if self._by_words else self._of_tiles(product, known.ctas)
         if found is not None and product.scales:
             scales = self._of_scales(operation, product, known.ctas, by_threads)
-            found = None if scales is None else _together(found, scales)
+            found = None if scales is None else together(found, scales)
         if found is None or not self._has_others(operation, product, known):
             return found
         for number, each in enumerate(known.ctas):
@@ -190,7 +190,7 @@ class CompiledProducts:
                 others = None if parts is None else self._elements.repetition(operation, parts, _number(known.ctas, number))
                 if others is None:
                     return None
-                found = _together(found, others)
+                found = together(found, others)
         return found
 
     def _of_scales(
@@ -278,11 +278,6 @@ def array_of(operand: MatrixOperand, memory: CtaMemory, reporter: Reporter) -> i
         return held.tile.array.address
     array = None if memory.words is None else reporter.array_at(address_in(memory.words.addresses.item(start // WORD)))
     return None if array is None else array.address
-
-
-def _together(one: ObservedRepetition, other: ObservedRepetition) -> ObservedRepetition:
-    """The calls of both."""
-    return ObservedRepetition(one.ask + other.ask, (), one.note + other.note, (one, other))
 
 
 def _number(ctas: Sequence[CtaProduct], number: int) -> int:

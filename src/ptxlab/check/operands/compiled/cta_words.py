@@ -83,7 +83,7 @@ class CtaWord(IntEnum):
     CELL_VALUES = 10
     SCALES = 11
     TILES = 12
-    ACCUMULATORS = 44
+    ACCUMULATORS = 76
 
 
 MOST_TILES = CtaWord.ACCUMULATORS - CtaWord.TILES

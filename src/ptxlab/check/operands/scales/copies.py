@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,18 +13,18 @@ from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import tiles_under
 from ptxlab.check.operands._tile_report import TileReporter
-from ptxlab.check.operands.compiled.cells import WORDS_OF_CHUNK, CellCalls, CopiedCells, SourceTile
+from ptxlab.check.operands.compiled.cells import WORDS_OF_CHUNK, CellCalls, CopiedCells
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES
 from ptxlab.check.operands.elements.parts import LANES
 from ptxlab.check.operands.scales.sources import TensorSources
 from ptxlab.isa.operations.tiles import TensorCopy
-from ptxlab.machine.observe.observer import ObservedRepetition
+from ptxlab.machine.observe.observer import ObservedRepetition, together
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._products import CtaMemory
-    from ptxlab.check.operands._shared_tiles import Entries
+    from ptxlab.check.operands._shared_tiles import Entries, PlacedTile, SharedTiles
+    from ptxlab.check.operands.compiled.tiles import StandingTile
     from ptxlab.check.operands.words.check import WordCheck
-    from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operations import AsyncOperation
 
 __all__ = ["TensorCopies"]
@@ -89,36 +90,44 @@ class TensorCopies:
 
     def repetition(self, operation: AsyncOperation, copy: TensorCopy) -> ObservedRepetition | None:
         """How compiled code follows a copy; None if it cannot."""
-        calls: list[tuple[Call, Call]] = []
+        every: list[ObservedRepetition] = []
         for number, cta in enumerate(copy.ctas):
             memory = self._memory.get(id(cta))
             copied = None if memory is None or copy.expanded else self._cells(operation, copy, memory)
             found = None if copied is None else self._calls.of(copied, number if len(copy.ctas) > 1 else -1, cta.shared_address)
             if found is None:
                 return None
-            calls.append(found)
-        asks, notes = zip(*calls, strict=True)
-        return ObservedRepetition(ask=asks, note=notes, kept=self._calls)
+            every.append(found)
+        return reduce(together, every)
 
     def _cells(self, operation: AsyncOperation, copy: TensorCopy, memory: CtaMemory) -> CopiedCells | None:
-        """What a copy does in a CTA; None if it is compared with more than one tile, or if another descriptor is looked for."""
+        """What a copy does in a CTA; None if compiled code cannot tell of other copies whether they are right."""
         source, shared = copy.source, memory.shared
         chunks, under = source.chunks, shared.under(source)
-        entries, tile = shared.entries_of(chunks), None
-        if under:
-            at = under[0].tile.offset
-            tile = SourceTile(shared.place(at), under[0].end, shared.array(at))
-            wrong = isinstance(source.known.get(tiles_under(under)), Mismatch) and self._tried[operation.op.index] < _ATTEMPTS
-            if len(under) > 1 or not entries.all() or tile.place >= MOST_TILES or wrong:
-                return None
-        elif len(chunks) >= _FEWEST_ROWS and memory.words is not None and not self._word_check.stands(source, memory.words):
+        entries = shared.entries_of(chunks)
+        tiles = self._tiles(operation, copy, under, entries, shared) if under else []
+        stands = bool(under) or memory.words is None or len(chunks) < _FEWEST_ROWS or self._word_check.stands(source, memory.words)
+        if tiles is None or not stands:
             return None
+        place_of = {held.number: tile.place for held, tile in zip(under, tiles, strict=True)}
+        places = np.array([place_of.get(number, 0) for number in (entries >> SHIFT).reshape(-1).tolist()]).reshape(entries.shape)
         order = np.arange(WORDS_OF_CHUNK)
-        words = (chunks[..., None] * WORDS_OF_CHUNK + order).reshape(len(chunks), 1, -1)
-        added = ((entries & (1 << SHIFT) - 1)[..., None] * WORDS_OF_CHUNK + order).reshape(words.shape)
+        of_words = (chunks, entries & (1 << SHIFT) - 1)
+        words, added = ((each[..., None] * WORDS_OF_CHUNK + order).reshape(len(chunks), 1, -1) for each in of_words)
         cells = copy.lanes[..., None] + (copy.column + np.arange(words.shape[-1])) * LANES
-        every = [np.broadcast_to(each, cells.shape).astype(np.int64).reshape(-1) for each in (cells, words, added)]
+        written = cells, words, np.repeat(places, WORDS_OF_CHUNK, axis=1)[:, None], added
+        each_cell = [np.broadcast_to(each, cells.shape).astype(np.int64).reshape(-1) for each in written]
         followed = words.reshape(-1).astype(np.int64) if memory.words is not None else np.zeros(0, np.int64)
         sources = followed if memory.words is None else memory.words.addresses.take(followed)
-        first, end = source.placed.bounds
-        return CopiedCells(first, end, every[0], every[1], tile, every[2], followed, sources)
+        return CopiedCells(*source.placed.bounds, *each_cell[:2], tiles, *each_cell[2:], followed, sources)
+
+    def _tiles(
+        self, operation: AsyncOperation, copy: TensorCopy, under: list[PlacedTile], entries: Entries, shared: SharedTiles
+    ) -> list[StandingTile] | None:
+        """The tiles in which all of a source is; None if compiled code does not know them, or if another descriptor is looked for."""
+        key = tiles_under(under)
+        wrong = isinstance(copy.source.known.get(key), Mismatch) and self._tried[operation.op.index] < _ATTEMPTS
+        if wrong or not entries.all():
+            return None
+        found = shared.neighbours(tuple((held.tile.offset, held.end, held.tile.array) for held in under), key[1])
+        return None if found is None or max(tile.place for tile in found) >= MOST_TILES else found

@@ -16,7 +16,7 @@ from ptxlab.check.operands.words.images import WORD
 from ptxlab.check.operands.words.repeated import LastTaken
 from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct
-from ptxlab.machine.launch.program_facts import copies_words
+from ptxlab.machine.launch.program_facts import copies_cells, copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition, together
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ class CompiledProducts:
         self._loaded, self._by_words, self._kept = launch.program.loaded, launch.facts.of(copies_words), launch.facts.of(kept_matrices)
         self._elements, self._words, self._scales, self._repetitions = elements, words, scales, repetitions
         self._reporter = reporter
+        self._follows_cells = bool(self._loaded.cells) or launch.facts.of(copies_cells)
         self._alike, self._steps = alike, steps
         self._joins, self._boxed = launch.program.joins_parts_of_words, BoxedCalls(repetitions.address)
         self.images: dict[int, Images] = {}
@@ -197,6 +198,8 @@ class CompiledProducts:
         self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct], by_threads: bool
     ) -> ObservedRepetition | None:
         """How compiled code compares scale factors and metadata, whose matrices threads have copied, or boxes."""
+        if not self._follows_cells:
+            return ObservedRepetition()
         memory, number = parts[0].memory, parts[0].accumulator.number
         if memory.tensor is None or number >= MOST_ACCUMULATORS:
             return None

@@ -78,7 +78,7 @@ class SharedTiles:
     def placed(self) -> dict[int, PlacedTile]:
         """The tiles by the offset of their first byte."""
         if self._taken.was_copied():
-            for start, stop, _, source, number, *coordinates in self._taken.placed():
+            for start, stop, _, source, number, *coordinates in self._taken.placed(self._copies.places):
                 held = self._placed.get(start)
                 if stop and (held is None or number > held.number):
                     op, tile = self._copies.tile(source, coordinates, self.cta, start)

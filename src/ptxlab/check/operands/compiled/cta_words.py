@@ -224,9 +224,10 @@ class CtaTaken:
         self._words[CtaWord.COPIED] = 0
         return True
 
-    def placed(self) -> list[list[int]]:
-        """The words of the tiles (`PlacedWord`), by the numbers of their places."""
-        words: list[list[int]] = self._words[_PLACED:_MATRICES].reshape(MOST_TILES, PlacedWord.END).tolist()
+    def placed(self, places: int) -> list[list[int]]:
+        """The words of the tiles (`PlacedWord`) at the first places, by their numbers."""
+        end = _PLACED + min(places, MOST_TILES) * PlacedWord.END
+        words: list[list[int]] = self._words[_PLACED:end].reshape(-1, PlacedWord.END).tolist()
         return words
 
     def tile(self, place: int) -> int:

@@ -116,10 +116,11 @@ class TensorCopies:
         words, added = ((each[..., None] * WORDS_OF_CHUNK + order).reshape(len(chunks), 1, -1) for each in of_words)
         cells = copy.lanes[..., None] + (copy.column + np.arange(words.shape[-1])) * LANES
         written = cells, words, np.repeat(places, WORDS_OF_CHUNK, axis=1)[:, None], added
-        each_cell = [np.broadcast_to(each, cells.shape).astype(np.int64).reshape(-1) for each in written]
+        numbers, from_words, at, beside = (np.broadcast_to(each, cells.shape).astype(np.int64).reshape(-1) for each in written)
         followed = words.reshape(-1).astype(np.int64) if memory.words is not None else np.zeros(0, np.int64)
         sources = followed if memory.words is None else memory.words.addresses.take(followed)
-        return CopiedCells(*source.placed.bounds, *each_cell[:2], tiles, *each_cell[2:], followed, sources)
+        first, end = source.placed.bounds
+        return CopiedCells(first, end, numbers, from_words, tiles, at, beside, followed, sources)
 
     def _tiles(
         self, operation: AsyncOperation, copy: TensorCopy, under: list[PlacedTile], entries: Entries, shared: SharedTiles

@@ -48,7 +48,7 @@ class TensorSources:
     def of(cls, taken: CtaTaken) -> TensorSources:
         """Those of a CTA, of which compiled code is told."""
         found = cls()
-        taken.follow_cells(*map(address_of, (found.addresses, found.codes, found.values)), found.tables.address)
+        taken.follow_cells(address_of(found.addresses), address_of(found.codes), address_of(found.values), found.tables.address)
         return found
 
     def copied(self, copy: TensorCopy, cta: Any, entries: Entries, words: Words | None) -> None:

@@ -71,7 +71,6 @@ mul.wide.u32 w, tid, 4; add.u64 scales, scales, w;"""
 
 def loop(boxes: bool, turns: int = TURNS) -> str:
     """The kernel."""
-    number = int(InstructionDescriptor(kind="mxf8f6f4", m=128, n=64, a="e4m3", b="e4m3", scale="ue8m0"))
     given = ", ".join(f".param .align 64 .b8 {name}[128]" if boxes else f".param .u64 {name}" for name in ("p_a", "p_b", "p_s"))
     return f"""
 .version 9.0
@@ -97,7 +96,7 @@ mov.u32 tile, tiles; mov.u32 slot, columns; mov.u32 done, barrier; mov.u32 full,
 fence.mbarrier_init.release.cluster;
 {"" if boxes else _ARRAYS}
 shl.b32 own, tid, 7; add.u32 own, own, tile; and.b32 part, tid, 7;
-mov.b32 idesc, {number};
+mov.b32 idesc, {_instruction(128)};
 bar.sync 0;
 ld.shared.b32 d, [slot]; add.u32 fa, d, 64; add.u32 fb, d, 68;
 shr.u32 k, tile, 4; cvt.u64.u32 desc, k; or.b64 desc, desc, 0x4000404000010000;
@@ -141,6 +140,32 @@ bar.sync 0;
 ret;
 }}
 """
+
+
+def of_pairs(turns: int = TURNS) -> str:
+    """The same by boxes for CTA pairs: the first thread of the pair copies to the tensor memory of both, and multiplies."""
+    text = loop(True, turns)
+    meet = "barrier.cluster.arrive; barrier.cluster.wait;"
+    changes = {
+        f"mov.b32 idesc, {_instruction(128)};": f"mov.b32 idesc, {_instruction(256)};",
+        "p_c)\n{": "p_c)\n.reqnctapercluster 2, 1, 1\n{",
+        ".reg .pred warp0,": ".reg .b16 both;\n.reg .pred leader, warp0,",
+        "mov.u32 turns,": "mov.u16 both, 3; mov.u32 k, %cluster_ctarank; setp.eq.u32 leader, k, 0; mov.u32 turns,",
+        "setp.eq.u32 one, tid, 0;": "setp.eq.u32 one, tid, 0; and.pred leader, leader, one;",
+        "bar.sync 0;\nld.shared.b32 d,": f"{meet}\nld.shared.b32 d,",
+        "@!one bra NEXT;": "@!one bra JOIN;",
+        "@!q bra FULL;": f"@!q bra FULL;\nJOIN: {meet}\n@!leader bra NEXT;",
+        "arrive::one.shared::cluster.b64 [done];": "arrive::one.shared::cluster.multicast::cluster.b64 [done], both;",
+        "bar.sync 0;\n@warp0 tcgen05.dealloc": f"{meet}\n@warp0 tcgen05.dealloc",
+    }
+    for old, new in changes.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text.replace("cta_group::1", "cta_group::2")
+
+
+def _instruction(m: int) -> int:
+    return int(InstructionDescriptor(kind="mxf8f6f4", m=m, n=64, a="e4m3", b="e4m3", scale="ue8m0"))
 
 
 def launch(text: str, boxes: bool, turns: int = TURNS, ctas: int = 1, **options: Any) -> tuple[Any, bytes]:

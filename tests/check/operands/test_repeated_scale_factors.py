@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ptxlab.check.operands._observer import OperandCheck
 from ptxlab.check.operands.compiled.scales import LONGEST, SourceTable
 from ptxlab.check.operands.scales.check import ScaleCheck
-from ptxlab.check.operands.scales.copies import TensorCopies
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.numerics import MmaProgram
 
@@ -27,66 +29,64 @@ from .scaled_loop_kernels import (
     TURNS,
     launch,
     loop,
+    of_pairs,
 )
 
 CTAS = 2
-WAYS = {"words": False, "boxes": True}
+KERNELS = {"words": partial(loop, False), "boxes": partial(loop, True), "pairs": of_pairs}
 
 
-def executed(text: str, boxes: bool, turns: int, **options: Any) -> tuple[list[Any], list[str], int]:
+def executed(text: str, way: str, turns: int, **options: Any) -> tuple[list[Any], list[str], int]:
     """What a launch gives and what is known of tensor memory at the end of each CTA; the codes; how often Python has been called."""
     found: list[Any] = []
-    called = 0
+    called: list[AsyncOperation] = []
+    ended, performing = ScaleCheck.ended, OperandCheck.performing
+
+    def note(self: ScaleCheck, sources: Any, cta: Any) -> None:
+        tables = [(key, table.count, table.rows) for key, table in sources.tables.known.items()]
+        found.append((sources.codes.tobytes(), sources.values.tobytes(), sources.addresses.tobytes(), tables))
+        ended(self, sources, cta)
+
+    def count(self: OperandCheck, operation: AsyncOperation) -> None:
+        if operation.product is not None or operation.tensor_copy is not None:
+            called.append(operation)
+        performing(self, operation)
+
     with pytest.MonkeyPatch.context() as patch:
-        ended, copied, multiplied = ScaleCheck.ended, TensorCopies.copied, ScaleCheck.multiplied
-
-        def note(self: ScaleCheck, sources: Any, cta: Any) -> None:
-            tables = [(key, table.count, table.rows) for key, table in sources.tables.known.items()]
-            found.append((sources.codes.tobytes(), sources.values.tobytes(), sources.addresses.tobytes(), tables))
-            ended(self, sources, cta)
-
-        def count(function: Any) -> Any:
-            def counted(*given: Any) -> None:
-                nonlocal called
-                called += 1
-                function(*given)
-
-            return counted
-
         patch.setattr(ScaleCheck, "ended", note)
-        patch.setattr(TensorCopies, "copied", count(copied))
-        patch.setattr(ScaleCheck, "multiplied", count(multiplied))
+        patch.setattr(OperandCheck, "performing", count)
         patch.setattr(MmaProgram, "optimised", True)
-        result, computed = launch(text, boxes, turns, CTAS, **{"check": "operands"} | options)
+        result, computed = launch(text, way != "words", turns, CTAS, **{"check": "operands"} | options)
     stats = result.stats.instructions, result.stats.services, result.completed
-    return [result.diagnostics, stats, computed, found], [each.code for each in result.diagnostics], called
+    return [result.diagnostics, stats, computed, found], [each.code for each in result.diagnostics], len(called)
 
 
-def both_ways(text: str, boxes: bool, turns: int = TURNS, **options: Any) -> tuple[list[str], int, int]:
+def both_ways(text: str, way: str, turns: int = TURNS, **options: Any) -> tuple[list[str], int, int]:
     """The codes, which are the same with handlers alone as all else, and how often Python has been called, and would have been."""
-    found, codes, called = executed(text, boxes, turns, **options)
+    found, codes, called = executed(text, way, turns, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Warp, "repeats", False)
-        expected, _, handled = executed(text, boxes, turns, **options)
+        expected, _, handled = executed(text, way, turns, **options)
     assert found == expected
     return codes, called, handled
 
 
 @pytest.mark.parametrize("check", ["operands", "all"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", KERNELS)
 def test_python_follows_the_first_turns(way: str, check: str) -> None:
     counts = []
     for turns in (TURNS, 2 * TURNS, 10 * TURNS):
-        codes, called, handled = both_ways(loop(WAYS[way], turns), WAYS[way], turns, check=check)
+        codes, called, handled = both_ways(KERNELS[way](turns), way, turns, check=check)
         assert codes == []
-        assert handled == 6 * turns * CTAS
-        counts.append(called)
-    assert counts[0] == counts[1] == counts[2] < 6 * TURNS * CTAS // 2
+        assert handled == 6 * turns * CTAS // (1 + (way == "pairs"))
+        counts.append((called, handled))
+    assert counts[0][0] == counts[1][0] == counts[2][0] < counts[0][1] // 2
 
 
 def changed(way: str, changes: dict[str, str], turns: int = TURNS) -> str:
-    text = loop(WAYS[way], turns)
-    for old, new in changes.items():
+    text = KERNELS[way](turns)
+    for each in changes.items():
+        old, new = (part.replace("cta_group::1", "cta_group::2") if way == "pairs" else part for part in each)
         assert old in text
         text = text.replace(old, new)
     return text
@@ -137,6 +137,12 @@ CASES: dict[str, Case] = {
     "boxes: D anew":             ("boxes", ONE_ANEW, set()),
     "boxes: another turn":       ("boxes", {FACTORS_OF_TURN: f"{FACTORS_OF_TURN} @late sub.u32 x1, x1, 1;"}, set()),
     "boxes: the other buffer":   ("boxes", {TO_A: f"@late add.u64 sa, sa, 64; {TO_A} @late sub.u64 sa, sa, 64;"}, {"O108"}),
+    "pairs: no copy":            ("pairs", NO_COPY, {"O108"}),
+    "pairs: those of B":         ("pairs", OF_B, {"O108"}),
+    "pairs: one, D anew":        ("pairs", {MMA: ONE_OF_B} | ONE_ANEW, {"O108"}),
+    "pairs: D anew":             ("pairs", ONE_ANEW, set()),
+    "pairs: groups apart":       ("pairs", {TO_A: f"@late add.u64 sa, sa, {LONGER}; {TO_A} @late sub.u64 sa, sa, {LONGER};"}, {"O101"}),
+    "pairs: half a box further": ("pairs", {BOX_OF_FACTORS: "and.pred q, late, leader; @q sub.u32 to, to, 512; " + BOX_OF_FACTORS}, set()),
     "boxes: half a box further": ("boxes", {BOX_OF_FACTORS: f"@late sub.u32 to, to, 512; {BOX_OF_FACTORS}"}, set()),
     "boxes: groups apart":       ("boxes", {TO_A: f"@late add.u64 sa, sa, {LONGER}; {TO_A} @late sub.u64 sa, sa, {LONGER};"}, {"O101"}),
 }  # fmt: skip
@@ -146,7 +152,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_findings(name: str, check: str) -> None:
     way, changes, codes = CASES[name]
-    found, called, handled = both_ways(changed(way, changes), WAYS[way], check=check)
+    found, called, handled = both_ways(changed(way, changes), way, check=check)
     assert {code for code in found if code[0] == "O"} == codes
     assert called < handled
 
@@ -156,9 +162,26 @@ def test_long_loops(name: str) -> None:
     """Compiled code compares after so many instructions."""
     turns = (LONGEST + 12) // 4
     way, changes, codes = CASES[name]
-    found, called, handled = both_ways(changed(way, changes, turns), WAYS[way], turns)
+    found, called, handled = both_ways(changed(way, changes, turns), way, turns)
     assert set(found) == codes
     assert called < handled // 8
+
+
+@pytest.mark.parametrize("way", KERNELS)
+def test_scale_factors_that_are_stored(way: str) -> None:
+    """Nothing is known of them, and nothing is copied to tensor memory."""
+    store = "mov.u32 x0, 0x7f7f7f7f; " + " ".join(
+        f"add.u32 to, fa, {column}; tcgen05.st.sync.aligned.32x32b.x1.b32 [to], {{x0}};" for column in range(8)
+    )
+    begin = "mov.u32 i, 0; mov.u32 n, 0;"
+    counts = []
+    for turns in (TURNS, 2 * TURNS):
+        text = changed(way, {TO_A: "", TO_B: "", begin: f"{store} tcgen05.wait::st.sync.aligned; bar.sync 0; {begin}"}, turns)
+        codes, called, handled = both_ways(text, way, turns)
+        assert codes == []
+        assert handled == 4 * turns * CTAS // (1 + (way == "pairs"))
+        counts.append(called)
+    assert counts[0] == counts[1]
 
 
 def is_regular(sources: list[tuple[int, int]]) -> bool:

@@ -24,8 +24,6 @@ from .cute_helpers import example, integers
 
 ROOT = Path(__file__).resolve().parents[3]
 CHECKS = ("none", "all")
-CHECKS_OF_SCALED = ("none", "memory,race,barrier,tmem,descriptor,register")
-"""The check of operands follows scale factors in Python."""
 KEYS = "<string> __eq__"
 """Comparisons of keys of dictionaries, which depend on the addresses of objects."""
 
@@ -70,7 +68,7 @@ KERNELS: dict[str, Callable[[int], Any]] = {
 }
 
 
-CASES = [(name, check) for name in KERNELS for check in (CHECKS_OF_SCALED if "scaled" in name else CHECKS)]
+CASES = [(name, check) for name in KERNELS for check in CHECKS]
 
 
 def launch_again(replay: Any, check: str) -> Any:

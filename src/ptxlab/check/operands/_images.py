@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -66,7 +65,7 @@ class Images:
         standing: tuple[Standing, ...],
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
-        self._standing = [(tiles, relative or ((),)) for tiles, (_, relative) in zip(standing, arrays, strict=True)]
+        self._standing = [(tiles, relative) for tiles, (_, relative) in zip(standing, arrays, strict=True)]
         self._places = [[(start, end) for start, end, _ in tiles] for tiles in standing]
         self.compiled = RepeatedTiles(sum(map(len, standing)))
         self._relative = [(tuple([offset for offset, _ in tiles]), relative) for tiles, relative in arrays if len(tiles) > 1]
@@ -77,15 +76,12 @@ class Images:
         first, last = self.offsets[0], self.offsets[-1]
         if first is None or last is None or not self.agree:
             return False
-        found = []
+        found: list[StandingTile] = []
         for tiles, relative in self._standing:
-            # No other tile can come to stand between tiles that are neighbours.
-            if any(end != start for (_, end, _), (start, _, _) in pairwise(tiles)):
+            neighbours = shared.neighbours(tiles, relative)
+            if neighbours is None:
                 return False
-            bases: dict[TileArray, int] = {}
-            for (start, end, array), steps in zip(tiles, relative, strict=True):
-                base = bases.setdefault(array, start)
-                found.append(StandingTile(shared.place(start), end, shared.array(start), shared.place(base), steps))
+            found += neighbours
         return self.compiled.stand(shared.place(first), shared.place(last), found)
 
     def current(self, shared: SharedTiles) -> bool:

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.check.operands._advice import advice
-from ptxlab.check.operands._candidates import best
 from ptxlab.check.operands._image import Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, is_image, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
-from ptxlab.check.operands._products import CompiledProducts, CtaMemory, CtaProduct, KnownProduct, columns_of
+from ptxlab.check.operands._products import CompiledProducts, CtaMemory, CtaProduct, KnownProduct, array_of, columns_of
 from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._results import ResultCheck
-from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
-from ptxlab.check.operands._shared_tiles import Entries, PlacedTile, SharedTiles, Standing
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles, Standing
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
+from ptxlab.check.operands.scales.check import ScaleCheck
+from ptxlab.check.operands.scales.copies import TensorCopies
+from ptxlab.check.operands.scales.sources import TensorSources
 from ptxlab.check.operands.words.check import WordCheck, Words
-from ptxlab.check.operands.words.images import WORD, is_image_of_words
+from ptxlab.check.operands.words.images import is_image_of_words
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.engine.listed_words import ListedWords
-from ptxlab.engine.word_sources import address_in
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
+from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, Product, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
@@ -45,11 +44,6 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck"]
-
-_FEWEST_ROWS = 8
-"""Rows of a core matrix. In fewer, as tcgen05.cp.4x256b copies, another descriptor too easily finds equal steps."""
-_ATTEMPTS = 4
-"""How often another descriptor is looked for if what a copy to tensor memory reads has no image."""
 
 
 class OperandCheck(Observer):
@@ -86,40 +80,40 @@ class OperandCheck(Observer):
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
-        self._compiled = CompiledProducts(launch, self._elements, self._word_check, self._repetitions, self._alike, self._steps)
         self._scale_check = ScaleCheck(self._reporter, self._listed)
-        self._tried: Counter[int] = Counter()
-        """By copy to tensor memory how often another descriptor has been looked for."""
-        self._tensor: defaultdict[int, TensorSources] = defaultdict(TensorSources)
-        """Of the CTAs into whose tensor memory something has been copied."""
+        self._compiled = CompiledProducts(
+            launch, self._reporter, self._elements, self._word_check, self._scale_check, self._repetitions, self._alike, self._steps
+        )
+        self._tensor_copies = TensorCopies(self._memory, self._tile_reporter, self._word_check, bool(loaded.cells))
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         every = CtaTaken.of_cluster(len(ctas))
         noted = Words.of_cluster(every, len(ctas[0].shared), self._by_bytes, self._listed) if self._noted else [None] * len(ctas)
         for cta, words, taken in zip(ctas, noted, every, strict=True):
-            self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, taken, self._copies), words, taken)
+            memory = self._memory[id(cta)] = CtaMemory(cta, SharedTiles(cta, taken, self._copies), words, taken)
             self._elements.started(cta, taken)
             if self._launch.program.loaded.cells:
-                self._tensor[id(cta)] = TensorSources()
-                taken.follow_cells(address_of(self._tensor[id(cta)].addresses))
+                memory.tensor = TensorSources.of(taken)
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
-        words = self._memory[id(warp.cta)].words
-        warp.words[Word.OPERANDS_TAKEN] = self._memory[id(warp.cta)].taken.address
+        memory = self._memory[id(warp.cta)]
+        words = memory.words
+        warp.words[Word.OPERANDS_TAKEN] = memory.taken.address
         if words is not None:
             warp.words[Word.COPIED] = address_of(words.sources)
             if self._by_bytes:
                 warp.words[Word.COPIED_BYTES] = address_of(words.bytes)
         if self._listed is not None:
             warp.words[Word.LISTED_WORDS] = self._listed.address
-        if self._launch.program.loaded.cells:
-            warp.words[Word.TENSOR_SOURCES] = address_of(self._tensor[id(warp.cta)].addresses)
+        if memory.tensor is not None and self._launch.program.loaded.cells:
+            warp.words[Word.TENSOR_SOURCES] = address_of(memory.tensor.addresses)
 
     def ended(self, cta: CtaState) -> None:
-        if id(cta) in self._tensor:
-            self._scale_check.ended(self._tensor.pop(id(cta)), cta)
-        for product in self._memory.pop(id(cta)).products:
+        memory = self._memory.pop(id(cta))
+        if memory.tensor is not None:
+            self._scale_check.ended(memory.tensor, cta)
+        for product in memory.products:
             product.watched = None
         self._elements.ended(cta)
         self._results.ended(cta)
@@ -131,7 +125,7 @@ class OperandCheck(Observer):
             for part in known.ctas:
                 self._multiplied(operation, product, part)
             if known.beside:
-                self._multiplied_beside(operation, product)
+                self._multiplied_beside(operation, product, known)
         elif operation.tiles is not None:
             for tile in operation.tiles():
                 memory = self._memory.get(id(tile.cta))
@@ -150,9 +144,11 @@ class OperandCheck(Observer):
             if words is not None:
                 words.copied(operation.words)
         elif operation.tensor_copy is not None:
-            self._copied_to_tensor_memory(operation, operation.tensor_copy())
+            self._tensor_copies.copied(operation, operation.tensor_copy())
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        if operation.tensor_copy is not None:
+            return self._tensor_copies.repetition(operation, operation.tensor_copy())
         return (self._compiled if operation.tiles is None else self._copies).repetition(operation)
 
     def _words_of(self, cta: Any) -> Words | None:
@@ -180,14 +176,15 @@ class OperandCheck(Observer):
         product.watched = known = KnownProduct(parts, beside)
         return known
 
-    def _multiplied_beside(self, operation: AsyncOperation, product: MatrixProduct) -> None:
+    def _multiplied_beside(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> None:
         """A matrix may not be in shared memory, and there may be scale factors."""
         if operation.details is not None and (product.tensor_a is not None or self._elements.takes(operation.op)):
             self._multiplied_elsewhere(operation, operation.details, product)
-        if product.scales and id(product.ctas[0]) in self._tensor:
-            about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
+        memory = self._memory.get(id(product.ctas[0])) if product.scales else None
+        if memory is not None and memory.tensor is not None:
+            about = operation, product, known.ctas[0].accumulator.number, memory.tensor, memory.cta
             self._scale_check.multiplied(*about)
-            if self._of_two_arrays(product, product.ctas[0]):
+            if self._compiled.of_two_arrays(product, memory):
                 self._scale_check.exchanged(*about)
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
@@ -204,7 +201,8 @@ class OperandCheck(Observer):
                 self._elements.multiplied(operation, details(), cta, *self._parts_of(product, cta, None))
         elif a.bits and operation.op.index not in self._kept:
             for number, cta in enumerate(product.ctas[: len(a.lanes)]):
-                if id(cta) in self._tensor:
+                memory = self._memory.get(id(cta))
+                if memory is not None and memory.tensor is not None:
                     self._elements.multiplied(operation, details(), cta, *self._parts_of(product, cta, number))
 
     def _parts_of(self, product: MatrixProduct, cta: Any, number: int | None) -> tuple[TensorPart | SharedPart, ...]:
@@ -213,8 +211,8 @@ class OperandCheck(Observer):
         parts = None if memory is None else memory.parts.get(product)
         if parts is None:
             parts = self._other(product, cta)
-            if number is not None and product.tensor_a is not None:
-                parts = TensorPart(product.tensor_a, number, self._tensor[id(cta)].addresses.reshape(-1)), *parts
+            if number is not None and product.tensor_a is not None and memory is not None and memory.tensor is not None:
+                parts = TensorPart(product.tensor_a, number, memory.tensor.addresses.reshape(-1)), *parts
             if memory is not None:
                 memory.parts[product] = parts
         return parts
@@ -225,60 +223,6 @@ class OperandCheck(Observer):
         if words is None or operand.overlaps:
             return ()
         return (SharedPart.of(operand, words),)
-
-    def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
-        """Whether A and B are known to come from different arrays."""
-        found = [self._array_of(operand, cta) for operand in product.operands]
-        return len(found) == PAIR and None not in found and found[0] != found[1]
-
-    def _array_of(self, operand: MatrixOperand, cta: Any) -> int | None:
-        """The address of the array from which the first bytes of an operand have been copied, if known."""
-        memory, start = self._memory.get(id(cta)), operand.chunks.item(0) * CHUNK
-        held = None if memory is None else memory.shared.at(start)
-        if held is not None:
-            return held.tile.array.address
-        words = None if memory is None else memory.words
-        array = None if words is None else self._reporter.array_at(address_in(words.addresses.item(start // WORD)))
-        return None if array is None else array.address
-
-    def _copied_to_tensor_memory(self, operation: AsyncOperation, copy: TensorCopy) -> None:
-        """Compare what tcgen05.cp copies with what is in shared memory, and follow it."""
-        for cta in copy.ctas:
-            memory = self._memory.get(id(cta))
-            if memory is not None:
-                shared, words = memory.shared, memory.words
-                if not self._launch.program.loaded.cells:
-                    memory.taken.copied_to_cells()
-                entries = shared.entries_of(copy.source.chunks)
-                self._tensor[id(cta)].copied(copy, cta, entries, words)
-                if len(copy.source.chunks) >= _FEWEST_ROWS:
-                    self._check_source(operation, copy, entries, shared, words, cta)
-
-    def _check_source(
-        self, operation: AsyncOperation, copy: TensorCopy, entries: Entries, shared: SharedTiles, words: Words | None, cta: Any
-    ) -> None:
-        """Report rows that are no image of what was copied, if another descriptor or tensor map has one, and elements of another size."""
-        source = copy.source
-        if not entries.any():
-            if words is not None:
-                self._word_check.copied(operation, source, words, cta)
-            return
-        under = shared.under(source)
-        key = tiles_under(under)
-        found: Image | Mismatch | None = source.known.get(key)
-        if found is None and entries.all():
-            found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
-        if entries.all():
-            self._tile_reporter.expanded(operation, copy, under[0], cta)
-        if not isinstance(found, Mismatch) or self._tried[operation.op.index] == _ATTEMPTS:
-            return
-        self._tried[operation.op.index] += 1
-        tile = under[0].tile
-        if self._tile_reporter.unreadable(source, tile.array) or best(source, shared, tile, None) is not None:
-            if source.overlaps:
-                self._tile_reporter.overlapping(operation, source, shared, cta)
-            else:
-                self._tile_reporter.mismatch(operation, source, found, None, shared, cta)
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, part: CtaProduct) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
@@ -342,7 +286,7 @@ class OperandCheck(Observer):
         if not smaller:
             self._alike.add((before, product.operands))
         for one, other in smaller:
-            if self._array_of(other, cta) is not None:
+            if array_of(other, self._memory[id(cta)], self._reporter) is not None:
                 self._fewer_rows(operation, one, other, len(product.ctas), cta)
 
     def _fewer_rows(self, operation: AsyncOperation, one: MatrixOperand, other: MatrixOperand, ctas: int, cta: Any) -> None:

@@ -6,16 +6,19 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab._records import dataclass
-from ptxlab.check.operands._images import Images
-from ptxlab.check.operands._report import kept_matrices
+from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._report import Reporter, kept_matrices
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.calls import KEPT_FIRST, KEPT_LAST
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
+from ptxlab.check.operands.compiled.scales import ArrayWord
+from ptxlab.check.operands.words.images import WORD
 from ptxlab.check.operands.words.repeated import LastTaken, Repeated
-from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct
-from ptxlab.machine.launch.program_facts import copies_words
-from ptxlab.machine.observe.observer import ObservedRepetition
+from ptxlab.engine.word_sources import address_in
+from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct
+from ptxlab.machine.launch.program_facts import copies_cells, copies_words
+from ptxlab.machine.observe.observer import ObservedRepetition, together
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Mapping, Sequence
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from ptxlab.check.operands._repetitions import Repetitions
     from ptxlab.check.operands.elements.check import ElementCheck
     from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
+    from ptxlab.check.operands.scales.check import ScaleCheck
+    from ptxlab.check.operands.scales.sources import TensorSources
     from ptxlab.check.operands.words.check import WordCheck, Words
     from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operations import AsyncOperation
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 _Operands: TypeAlias = "tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]"
 """Those of an instruction and of one after it."""
 
-__all__ = ["Accumulator", "CompiledProducts", "CtaMemory", "CtaProduct", "KnownProduct", "columns_of"]
+__all__ = ["Accumulator", "CompiledProducts", "CtaMemory", "CtaProduct", "KnownProduct", "array_of", "columns_of"]
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +89,7 @@ class CtaMemory:
     Attributes
     ----------
     shared, words : the tiles in shared memory, and where each word comes from, if that is followed
+    tensor : where the cells of tensor memory come from, if something has been copied there
     taken : by which compiled code knows what products take
     accumulators : by what identifies them
     products : those of which some operands are there
@@ -94,6 +100,7 @@ class CtaMemory:
     shared: SharedTiles
     words: Words | None
     taken: CtaTaken
+    tensor: TensorSources | None = None
     accumulators: dict[Any, Accumulator] = field(default_factory=dict)
     products: list[MatrixProduct] = field(default_factory=list)
     parts: dict[MatrixProduct, tuple[TensorPart | SharedPart, ...]] = field(default_factory=dict)
@@ -139,14 +146,18 @@ class CompiledProducts:
     def __init__(
         self,
         launch: Launch,
+        reporter: Reporter,
         elements: ElementCheck,
         words: WordCheck,
+        scales: ScaleCheck,
         repetitions: Repetitions,
         alike: Container[_Operands],
         steps: Container[tuple[Images, Images]],
     ) -> None:
         self._loaded, self._by_words, self._kept = launch.program.loaded, launch.facts.of(copies_words), launch.facts.of(kept_matrices)
-        self._elements, self._words, self._repetitions = elements, words, repetitions
+        self._elements, self._words, self._scales, self._repetitions = elements, words, scales, repetitions
+        self._reporter = reporter
+        self._follows_cells = bool(self._loaded.cells) or launch.facts.of(copies_cells)
         self._alike, self._steps = alike, steps
         self._joins, self._boxed = launch.program.joins_parts_of_words, BoxedCalls(repetitions.address)
         self.images: dict[int, Images] = {}
@@ -163,12 +174,19 @@ class CompiledProducts:
         """How compiled code compares a product; None if something is to be compared that it does not know."""
         product = None if operation.product is None else operation.product()
         known: KnownProduct | None = None if product is None else product.watched
-        if product is None or known is None or len(product.ctas) != len(known.ctas) or product.scales:
+        if product is None or known is None or len(product.ctas) != len(known.ctas):
             return None
         kept = self._kept.get(operation.op.index)
-        found = self._of_words(product, known.ctas) if self._by_words and kept is None else None
+        if product.scales and kept is not None:
+            return None  # whether A and B come from one array is asked of the tiles
+        words = self._by_words and kept is None and not (product.scales and len(known.ctas) > 1)
+        found = self._of_words(product, known.ctas) if words else None
+        by_threads = found is not None
         if found is None:
             found = (self._of_boxes if self._by_words else self._of_tiles)(product, known.ctas, kept)
+        if found is not None and product.scales:
+            scales = self._of_scales(operation, product, known.ctas, by_threads)
+            found = None if scales is None else together(found, scales)
         if found is None or not self._has_others(operation, product, known):
             return found
         for number, each in enumerate(known.ctas):
@@ -178,8 +196,32 @@ class CompiledProducts:
                 others = None if parts is None else self._elements.repetition(operation, parts, _number(known.ctas, number))
                 if others is None:
                     return None
-                found = ObservedRepetition(found.ask + others.ask, (), found.note + others.note, (found, others))
+                found = together(found, others)
         return found
+
+    def _of_scales(
+        self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct], by_threads: bool
+    ) -> ObservedRepetition | None:
+        """How compiled code compares scale factors and metadata, whose matrices threads have copied, or boxes."""
+        if not self._follows_cells:
+            return ObservedRepetition()
+        memory, number = parts[0].memory, parts[0].accumulator.number
+        if memory.tensor is None or number >= MOST_ACCUMULATORS:
+            return None
+        arrays = []
+        for operand in product.operands if by_threads and len(product.operands) == PAIR else ():
+            word = operand.chunks.item(0) * (CHUNK // WORD)
+            found = None if memory.words is None else self._reporter.only_array_at(address_in(memory.words.addresses.item(word)))
+            if found is None:
+                return None
+            arrays.append(ArrayWord(word, *found))
+        compared = self.of_two_arrays(product, memory)
+        return self._scales.repetition(operation, product, number, compared, arrays, _number(parts, 0))
+
+    def of_two_arrays(self, product: MatrixProduct, memory: CtaMemory) -> bool:
+        """Whether A and B are known to come from different arrays."""
+        found = [array_of(operand, memory, self._reporter) for operand in product.operands]
+        return len(found) == PAIR and None not in found and found[0] != found[1]
 
     def _has_others(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> bool:
         """Whether a matrix is compared that is in registers or in tensor memory."""
@@ -244,6 +286,16 @@ def _together(found: Sequence[tuple[object, tuple[Call, Call]] | None]) -> Obser
         return None
     asks, notes = zip(*(calls for _, calls in known), strict=True)
     return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
+
+
+def array_of(operand: MatrixOperand, memory: CtaMemory, reporter: Reporter) -> int | None:
+    """The address of the array from which the first bytes of an operand have been copied, if known."""
+    start = operand.chunks.item(0) * CHUNK
+    held = memory.shared.at(start)
+    if held is not None:
+        return held.tile.array.address
+    array = None if memory.words is None else reporter.array_at(address_in(memory.words.addresses.item(start // WORD)))
+    return None if array is None else array.address
 
 
 def _number(ctas: Sequence[CtaProduct], number: int) -> int:

@@ -116,6 +116,14 @@ class Reporter:
             return None
         return next((each for each in found.arrays if each.holds(address)), None)
 
+    def only_array_at(self, address: int) -> tuple[int, int] | None:
+        """The address and the bytes of the array in which an address lies, if it has no gaps and is the only one of its allocation."""
+        found = self._launch.device.memory.find(address)
+        if found is None or len(found.arrays) != 1 or not found.arrays[0].holds(address):
+            return None
+        array = found.arrays[0]
+        return (array.address, array.contiguous_bytes) if array.contiguous_bytes else None
+
     def holds(self, address: int, number: int, size: int = 4) -> bool:
         """Whether a number of so many bytes stands at an address in global memory."""
         found = self._launch.device.memory.find(address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
+from ptxlab.check.operands.compiled.tiles import StandingTile
 from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES
 
@@ -76,7 +78,7 @@ class SharedTiles:
     def placed(self) -> dict[int, PlacedTile]:
         """The tiles by the offset of their first byte."""
         if self._taken.was_copied():
-            for start, stop, _, source, number, *coordinates in self._taken.placed():
+            for start, stop, _, source, number, *coordinates in self._taken.placed(self._copies.places):
                 held = self._placed.get(start)
                 if stop and (held is None or number > held.number):
                     op, tile = self._copies.tile(source, coordinates, self.cta, start)
@@ -105,7 +107,7 @@ class SharedTiles:
         else:
             self._placed[offset] = placed
             array = self._copies.number(placed.tile.array)
-            self._taken.set_tile(self.place(offset), offset, placed.end, array, placed.tile.coordinates)
+            self._taken.set_tile(self.place(offset), offset, placed.end, array, placed.number, placed.tile.coordinates)
 
     def place(self, offset: int) -> int:
         """The number of a place."""
@@ -114,6 +116,18 @@ class SharedTiles:
     def array(self, offset: int) -> int:
         """The number of the array of the tile that begins at an offset."""
         return self._copies.number(self.placed[offset].tile.array)
+
+    def neighbours(self, tiles: Standing, relative: RelativePlaces) -> list[StandingTile] | None:
+        """Tiles for compiled code, with where they lie in their arrays, relative to each other; None if others can come between them."""
+        # No other tile can come to stand between tiles that are neighbours.
+        if any(end != start for (_, end, _), (start, _, _) in pairwise(tiles)):
+            return None
+        bases: dict[TileArray, int] = {}
+        found = []
+        for (start, end, array), steps in zip(tiles, relative or ((),), strict=True):
+            base = bases.setdefault(array, start)
+            found.append(StandingTile(self.place(start), end, self.array(start), self.place(base), steps))
+        return found
 
     def number_at(self, offset: int | None) -> int:
         """What numbers the tile at an offset, in its CTA; 0 if compiled code knows none there."""

@@ -12,7 +12,7 @@ from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.repetitions import repeatable
 from ptxlab.isa.context import Wait
-from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, Space, TensorTransfer, Unit
+from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, Pipe, Space, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.host_memory import CtaMemory, LaunchMemory
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ProgramFacts",
+    "copies_cells",
     "copies_words",
     "depends_on_schedule",
     "facts_of",
@@ -189,6 +190,11 @@ def copies_words(program: Program) -> bool:
         return True
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
     return any(e.unit is Unit.TMA and e.writes & Space.SHARED and not e.tensor_map for e in effects)
+
+
+def copies_cells(program: Program) -> bool:
+    """Whether a kernel copies from shared to tensor memory."""
+    return any(isinstance(op.effects, Asynchronous) and op.effects.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for op in program.ops)
 
 
 def depends_on_schedule(program: Program) -> bool:

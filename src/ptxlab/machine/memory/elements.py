@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -36,6 +37,19 @@ class ArrayPlace:
 
     def __str__(self) -> str:
         return f"{self.name} is {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def contiguous_bytes(self) -> int:
+        """The bytes from the first element to the end of the last one, if there are no others between them; else 0.
+
+        Examples
+        --------
+        >>> [ArrayPlace("c", 0x1000, "float32", 4, (2, 3), strides).contiguous_bytes for strides in ((12, 4), (4, 8), (16, 4))]
+        [24, 24, 0]
+        """
+        reach = sum(stride * (count - 1) for stride, count in zip(self.strides, self.shape, strict=True)) + self.itemsize
+        size = self.itemsize * math.prod(self.shape)
+        return size if size == reach and min(self.strides, default=0) >= 0 else 0
 
     def indices(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
         """The elements that hold some bytes, as rows [element, dimension], in order and each once; what holds no byte of these is left out.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ptxlab._observers import PROFILER, PROVIDERS, TRACE
@@ -43,6 +42,7 @@ __all__ = [
     "overridden_hook",
     "overridden_hooks",
     "profiler_for",
+    "together",
     "tracing",
     "warm_observers",
 ]
@@ -86,6 +86,11 @@ class ObservedRepetition(NamedTuple):
     record: tuple[Call, ...] = ()
     note: tuple[Call, ...] = ()
     kept: object = None
+
+
+def together(one: ObservedRepetition, other: ObservedRepetition) -> ObservedRepetition:
+    """The calls of both."""
+    return ObservedRepetition(one.ask + other.ask, one.record + other.record, one.note + other.note, (one.kept, other.kept))
 
 
 class EarlierAccess(NamedTuple):
@@ -290,14 +295,13 @@ class _Together(Observer):
         return NO_CLUSTER_FUNCTIONS if not needed else needed[0] if len(needed) == 1 else None
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
-        found = []
+        found = ObservedRepetition()
         for observer in self._observers:
             one = observer.repetition(operation)
             if one is None:
                 return None
-            found.append(one)
-        ask, record, note = (tuple(chain.from_iterable(calls)) for calls in zip(*(one[:3] for one in found), strict=True))
-        return ObservedRepetition(ask, record, note, found)
+            found = together(found, one)
+        return found
 
     def takes_arrivals_together(self) -> bool:
         return all(observer.takes_arrivals_together() for observer in self._observers)

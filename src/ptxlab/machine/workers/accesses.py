@@ -51,7 +51,7 @@ def write_groups(file: int, allocation: Allocation, groups: Groups) -> None:
 
 
 def _append(file: int, rows: NDArray[np.uint8]) -> None:
-    data = memoryview(rows.reshape(-1))
+    data = rows.reshape(-1).data
     while data:
         data = data[os.write(file, data) :]
 

@@ -189,6 +189,11 @@ class CompiledCopies:
                 self._table[offset // BOX_ALIGNMENT] = found + 1
         return found
 
+    @property
+    def places(self) -> int:
+        """How many places there are."""
+        return len(self._places)
+
     def number(self, array: TileArray) -> int:
         """The number of an array."""
         return self._arrays.setdefault(array, len(self._arrays))

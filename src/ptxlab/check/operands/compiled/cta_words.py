@@ -66,7 +66,8 @@ class CtaWord(IntEnum):
     has been a tile at a place that has no such number. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy;
     ``COPIED`` is 1 if compiled code has copied since Python has asked. ``BOXED`` is the address of a byte for each chunk, 1 if a tensor
     copy has brought it. ``WORD_SOURCES`` and ``CELL_SOURCES`` are the addresses of the sources of words and cells; 0 where they are not
-    followed.
+    followed. ``CELL_CODES`` and ``CELL_VALUES`` are those of what `ptxlab.check.operands.scales.sources.TensorSources` has of cells, and
+    ``SCALES`` that of its tables (`ptxlab.check.operands.compiled.scales.ScaleTables`).
     """
 
     OTHERWISE = 0
@@ -78,8 +79,11 @@ class CtaWord(IntEnum):
     CELLS = 6
     WORD_SOURCES = 7
     CELL_SOURCES = 8
-    TILES = 9
-    ACCUMULATORS = 41
+    CELL_CODES = 9
+    CELL_VALUES = 10
+    SCALES = 11
+    TILES = 12
+    ACCUMULATORS = 76
 
 
 MOST_TILES = CtaWord.ACCUMULATORS - CtaWord.TILES
@@ -94,8 +98,8 @@ _PLACED = CtaWord.ACCUMULATORS + MOST_ACCUMULATORS * TakenWord.END
 class PlacedWord(IntEnum):
     """The words of the tile at a place: its first byte, and its end, 0 if there is no tile; the number of its array.
 
-    Its coordinates are behind all others. If compiled code has copied it, ``SOURCE`` says from where (`CompiledCopies.tile`), and
-    ``NUMBER`` is its number.
+    Its number and its coordinates are behind all others. If compiled code has copied it, ``SOURCE`` says from where
+    (`CompiledCopies.tile`).
     """
 
     START = 0
@@ -186,22 +190,25 @@ class CtaTaken:
         """The sources of words are followed: their address, and that of what says which chunks tensor copies have brought."""
         self._words[CtaWord.WORD_SOURCES], self._words[CtaWord.BOXED] = sources, boxed
 
-    def follow_cells(self, sources: int) -> None:
-        """The sources of cells are followed."""
-        self._words[CtaWord.CELL_SOURCES] = sources
+    def follow_cells(self, sources: int, codes: int, values: int, tables: int) -> None:
+        """The cells of tensor memory are followed: the addresses of what is known of them, and of what products have taken there."""
+        self._words[CtaWord.CELL_SOURCES : CtaWord.TILES] = sources, codes, values, tables
 
     def count_copy(self) -> int:
         """The number of the next copy."""
         self._words[CtaWord.COPIES] += 1
         return self._words.item(CtaWord.COPIES)
 
-    def set_tile(self, place: int, start: int, stop: int, array: int, coordinates: Sequence[int] = ()) -> None:
-        """There is another tile at a place, from one offset to another, of an array and at coordinates; none if it stops at 0."""
+    def set_tile(self, place: int, start: int, stop: int, array: int, number: int = 0, coordinates: Sequence[int] = ()) -> None:
+        """There is another tile at a place, from one offset to another, of an array and at coordinates; none if it stops at 0.
+
+        It is the copy with this ``number``.
+        """
         self._words[CtaWord.CHANGES] += 1
         if place < MOST_TILES:
             self._words[CtaWord.TILES + place] = self._words[CtaWord.CHANGES] if stop else 0
             words = self._placed(place)
-            words[: PlacedWord.SOURCE] = start, stop, array
+            words[: PlacedWord.SOURCE], words[PlacedWord.NUMBER] = (start, stop, array), number
             words[PlacedWord.COORDINATES : PlacedWord.COORDINATES + len(coordinates)] = coordinates
         else:
             self._words[CtaWord.BEYOND] = 1
@@ -217,9 +224,10 @@ class CtaTaken:
         self._words[CtaWord.COPIED] = 0
         return True
 
-    def placed(self) -> list[list[int]]:
-        """The words of the tiles (`PlacedWord`), by the numbers of their places."""
-        words: list[list[int]] = self._words[_PLACED:_MATRICES].reshape(MOST_TILES, PlacedWord.END).tolist()
+    def placed(self, places: int) -> list[list[int]]:
+        """The words of the tiles (`PlacedWord`) at the first places, by their numbers."""
+        end = _PLACED + min(places, MOST_TILES) * PlacedWord.END
+        words: list[list[int]] = self._words[_PLACED:end].reshape(-1, PlacedWord.END).tolist()
         return words
 
     def end_at(self, place: int) -> int:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import (
@@ -23,14 +24,14 @@ from ptxlab.check.operands.compiled.calls import (
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
 from ptxlab.native import address_of
 
-__all__ = ["RepeatedTiles", "StandingTile"]
+__all__ = ["RepeatedTiles", "StandingTile", "others_stand", "words_of_tiles"]
 
 _NUMBERS = count(1)
 """Of images, of all launches."""
 
 
 class _ImagesWord(IntEnum):
-    """The words of images: their number; and those of the tiles in which A and B lie (`_TileWord`), of which there are ``COUNT``.
+    """The words of images: their number; and those of the tiles in which A and B lie (`TileWord`), of which there are ``COUNT``.
 
     ``FROM`` is the number of images after which the instruction may take these, -1 if there are none; ``TOGETHER`` is 1 if it may take
     them from the same tiles. ``FIRST`` and ``LAST`` are the numbers of the places of the tiles in which A and B begin: both are those of
@@ -46,7 +47,7 @@ class _ImagesWord(IntEnum):
     TILES = 6
 
 
-class _TileWord(IntEnum):
+class TileWord(IntEnum):
     """The words of a tile: the number of its place, its end, and the number of its array.
 
     ``BASE`` is the number of the place of the first tile of the same array in the operand, from which on the coordinates count; there are
@@ -63,7 +64,7 @@ class _TileWord(IntEnum):
 
 
 class StandingTile(NamedTuple):
-    """A tile in which an operand lies: numbers of its place and of its array, its end, and where it lies in its array (`_TileWord`)."""
+    """A tile in which an operand lies: numbers of its place and of its array, its end, and where it lies in its array (`TileWord`)."""
 
     place: int
     stop: int
@@ -80,16 +81,7 @@ def _ask(module: native.Module) -> None:
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images, words)
     with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | has_unknown_a(words, cta)):
         code.ret(1)
-    differs = code.variable("i64", 0)
-    with code.loop(images.word(_ImagesWord.COUNT), entered=True) as i:
-        tile = images.at((i * _TileWord.END + _ImagesWord.TILES) << 3)
-        placed, base = (placed_at(cta, tile.word(word)) for word in (_TileWord.PLACE, _TileWord.BASE))
-        differs.set(differs.get() | (placed.word(PlacedWord.STOP) ^ tile.word(_TileWord.STOP)))
-        differs.set(differs.get() | (placed.word(PlacedWord.ARRAY) ^ tile.word(_TileWord.ARRAY)))
-        with code.loop(tile.word(_TileWord.RANK)) as axis:
-            here, there = (each.load("i64", axis + PlacedWord.COORDINATES) for each in (placed, base))
-            differs.set(differs.get() | ((here - there) ^ tile.load("i64", axis + _TileWord.STEPS)))
-    with code.when(differs.get().ne(0)):
+    with code.when(others_stand(code, cta, images.at(8 * _ImagesWord.TILES), images.word(_ImagesWord.COUNT))):
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         follows = images.word(_ImagesWord.FROM).eq(last.word(TakenWord.IMAGES))
@@ -103,6 +95,29 @@ def _ask(module: native.Module) -> None:
         with code.when(words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
             code.ret(1)
     code.ret(0)
+
+
+def others_stand(code: native.Function, cta: native.Value, tiles: native.Value, count: native.Value) -> native.Value:
+    """Whether others are where tiles stood, of which there are so many (`TileWord`), or these lie elsewhere in their arrays."""
+    differs = code.variable("i64", 0)
+    with code.loop(count) as i:
+        tile = tiles.at((i * TileWord.END) << 3)
+        placed, base = (placed_at(cta, tile.word(word)) for word in (TileWord.PLACE, TileWord.BASE))
+        differs.set(differs.get() | (placed.word(PlacedWord.STOP) ^ tile.word(TileWord.STOP)))
+        differs.set(differs.get() | (placed.word(PlacedWord.ARRAY) ^ tile.word(TileWord.ARRAY)))
+        with code.loop(tile.word(TileWord.RANK)) as axis:
+            here, there = (each.load("i64", axis + PlacedWord.COORDINATES) for each in (placed, base))
+            differs.set(differs.get() | ((here - there) ^ tile.load("i64", axis + TileWord.STEPS)))
+    return differs.get().ne(0)
+
+
+def words_of_tiles(tiles: Sequence[StandingTile]) -> NDArray[np.int64]:
+    """Their words, ``[tile, TileWord]``."""
+    found = np.zeros((len(tiles), TileWord.END), np.int64)
+    for words, tile in zip(found, tiles, strict=True):
+        words[: TileWord.STEPS] = *tile[:4], len(tile.steps)
+        words[TileWord.STEPS : TileWord.STEPS + len(tile.steps)] = tile.steps
+    return found
 
 
 def _note(module: native.Module) -> None:
@@ -149,7 +164,7 @@ class RepeatedTiles:
     __slots__ = ("_calls", "_keep", "_words", "number")
 
     def __init__(self, tiles: int) -> None:
-        words = np.zeros(_ImagesWord.TILES + tiles * _TileWord.END, np.int64)
+        words = np.zeros(_ImagesWord.TILES + tiles * TileWord.END, np.int64)
         self._keep, self._words, self.number = words, words.data, next(_NUMBERS)
         words[_ImagesWord.NUMBER], words[_ImagesWord.FROM], words[_ImagesWord.COUNT] = self.number, -1, tiles
         self._calls: RepetitionCalls | None = None
@@ -162,9 +177,7 @@ class RepeatedTiles:
         if max(tile.place for tile in tiles) >= MOST_TILES:
             return False
         self._keep[_ImagesWord.FIRST], self._keep[_ImagesWord.LAST] = first, last
-        for words, tile in zip(self._keep[_ImagesWord.TILES :].reshape(-1, _TileWord.END), tiles, strict=True):
-            words[: _TileWord.STEPS] = *tile[:4], len(tile.steps)
-            words[_TileWord.STEPS : _TileWord.STEPS + len(tile.steps)] = tile.steps
+        self._keep[_ImagesWord.TILES :] = words_of_tiles(tiles).reshape(-1)
         return True
 
     @property

@@ -16,8 +16,9 @@ from ptxlab.check.operands.elements._several import first_apart, parts_of
 from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.engine.word_sources import NO_SOURCE, address_in
-from ptxlab.isa.effects import Asynchronous, Pipe
+from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.operations.tiles import MatrixProduct, Product
+from ptxlab.machine.launch.program_facts import copies_cells
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import BoundedCache
@@ -45,11 +46,11 @@ class ElementCheck:
     def __init__(self, launch: Launch, reporter: Reporter, repetitions: Repetitions, listed: ListedWords | None) -> None:
         self._listed = listed
         self._loaded = launch.program.loaded
-        asynchronous = {op.index: op.effects for op in launch.program.ops if isinstance(op.effects, Asynchronous)}
+        asynchronous = {op.index for op in launch.program.ops if isinstance(op.effects, Asynchronous)}
         self.follows_tiles = (
             bool(self._loaded.shared or self._loaded.cells)
-            or any(each.pipe in (Pipe.COPY, Pipe.COPY_4X256B) for each in asynchronous.values())
-            or not asynchronous.keys().isdisjoint(self._loaded.matrices)
+            or launch.facts.of(copies_cells)
+            or not asynchronous.isdisjoint(self._loaded.matrices)
         )
         """Whether something is taken from shared memory that may have been copied there by tensor copies, other than all operands."""
         self._reporter = reporter

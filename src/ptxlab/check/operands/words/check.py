@@ -270,15 +270,20 @@ class WordCheck:
 
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
+        if self.stands(source, words) or words.were_brought(source.chunks):
+            return
         found = sources_of(words.sources, source.chunks, source.data)
-        if not found.all() or not judged(source, found) or image_of_words(found) is not None or words.were_brought(source.chunks):
-            return
-        if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks, source.data):
-            return
         key = operation.op.index, source.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
         if attempts <= _ATTEMPTS:
             self._reporter.mismatch(operation, source, found, words.sources, None, cta)
+
+    def stands(self, source: MatrixOperand, words: Words) -> bool:
+        """Whether nothing is wrong with rows that tcgen05.cp copies, as far as they are known; the same holds for rows elsewhere."""
+        found = sources_of(words.sources, source.chunks, source.data)
+        if not found.all() or not judged(source, found) or image_of_words(found) is not None:
+            return True
+        return source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks, source.data)
 
     def _taken(
         self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None

@@ -1,20 +1,23 @@
 """Services that compiled code completes itself where their outcome is certain, without a call of the machine's handler.
 
-These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, and arrivals that continue nobody
-whom the scheduler has blocked (`ptxlab.engine.arrivals`). Where a phase is not complete, the warp is blocked, if its other lanes could
-not run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for errors.
+These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, arrivals that continue nobody whom
+the scheduler has blocked (`ptxlab.engine.arrivals`), and words of 128-bit registers. Where a phase is not complete, the warp is blocked,
+if its other lanes could not run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for
+errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import (
     BoxOperands,
     CommitGroup,
     Completion,
     CompletionArrival,
+    Extract,
     MbarrierArrive,
     MbarrierTransactions,
     MbarrierWait,
@@ -44,6 +47,10 @@ def is_direct(program: Program, op: Op) -> bool:
         return False
     if isinstance(effects, CommitGroup | WaitGroup):
         return effects.of is Completion.COPY_GROUP and all(type(operand) is Const for operand in op.operands)
+    if isinstance(effects, Extract) and op.row.flow is None:
+        targets, source = op.operands
+        known = all(isinstance(target, Unused) or _is_register(program, target, 1, 32) for target in flatten(targets))
+        return known and _is_register(program, source, 128)
     if not isinstance(effects, MbarrierWait) or op.row.flow is not None:
         return False
     complete, address, phase = op.operands[:3]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ptxlab
+from ptxlab.isa.bulk import _launch_control
 
 SHOWS = {
     "test_all_work_is_done_once": ("clusterlaunchcontrol.*",),
@@ -96,3 +97,53 @@ def test_nothing_is_left_to_cancel() -> None:
     result = ptxlab.loads(text).kernel().launch(grid=1, block=32, args=[done, by])
     assert result.ok
     assert done.tolist() == [1]
+
+
+RESPONSES = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u64 given)
+{
+ .reg .pred p, q, c;
+ .reg .b32 x<7>, tid;
+ .reg .b64 a, b, at;
+ .reg .b128 h;
+ .shared .align 8 .b64 bar;
+ ld.param.u64 a, [out]; ld.param.u64 b, [given];
+ mov.u32 tid, %tid.x;
+ mul.wide.u32 at, tid, 16; add.u64 b, b, at;
+ mul.wide.u32 at, tid, 32; add.u64 a, a, at;
+ ld.global.b128 h, [b];
+ mov.b32 x0, 7; mov.b32 x1, 8; mov.b32 x2, 9; mov.b32 x3, 10; mov.b32 x4, 11; mov.b32 x5, 12; mov.b32 x6, 13;
+ setp.lt.u32 p, tid, 20;
+ setp.eq.u32 q, tid, tid;
+ @p clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 q, h;
+ @p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {x0, x1, x2, x3}, h;
+ @!p clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 x4, h;
+ clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 x5, h;
+ @!p clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 x6, h;
+ st.global.v4.b32 [a], {x0, x1, x2, x3};
+ selp.b32 x3, 1, 0, q;
+ st.global.v4.b32 [a+16], {x4, x5, x6, x3};
+ ret;
+}
+"""
+
+
+@pytest.mark.parametrize("check", ["none", "all"])
+def test_compiled_code_decodes_responses(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = np.random.default_rng(1).integers(0, 1 << 32, (32, 4), dtype=np.uint32)
+    given[::3, 3] = 0
+    wanted = np.tile(np.array([7, 8, 9, 10, 11, 12, 13, 1], np.uint32), (32, 1))
+    wanted[:20, :4], wanted[:20, 3], wanted[:20, 7] = given[:20], 0, given[:20, 3] != 0
+    wanted[20:, 4], wanted[:, 5], wanted[20:, 6] = given[20:, 2], given[:, 1], given[20:, 0]
+    asked, words = [], _launch_control._words
+    monkeypatch.setattr(_launch_control, "_words", lambda *where: asked.append(where) or words(*where))
+    for policy in ("eager", "random"):
+        out = np.zeros((32, 8), np.uint32)
+        result = ptxlab.loads(RESPONSES).kernel().launch(grid=1, block=32, args=[out, given], check=check, policy=policy)
+        assert result.diagnostics == ()
+        assert np.array_equal(out, wanted)
+        assert sum(count for name, count in result.stats.services.items() if "query" in name) == 5
+    assert asked == []

@@ -55,6 +55,7 @@ from ptxlab.isa.effects import (
     Completion,
     CompletionArrival,
     Fence,
+    Local,
     MbarrierArrive,
     MbarrierInitFence,
     MbarrierWait,
@@ -209,7 +210,7 @@ def _op_table(program: Program, reaching: tuple[Scope, Scope], unwatched: frozen
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = of_group
         elif is_direct_arrival(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_arrival(op)
-        elif is_direct(program, op):
+        elif is_direct(program, op) and not isinstance(op.effects, Local):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
     table[[2 * len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
     return table

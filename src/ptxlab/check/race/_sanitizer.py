@@ -35,6 +35,7 @@ from ptxlab.isa.effects import (
     AllocPermitRelease,
     CompletionArrival,
     Effect,
+    Extract,
     Fence,
     GridLaunch,
     GridWait,
@@ -82,7 +83,7 @@ _FENCES: dict[type[Effect], _Fence] = {
 }
 """What fences, and waits that are not services, do to the clocks of the warp that executes them."""
 
-_ACCESSES_ONLY = dict.fromkeys((Access, AllocPermitRelease, Local, RegisterPool, TensorTransfer), lambda effect: None)
+_ACCESSES_ONLY = dict.fromkeys((Access, AllocPermitRelease, Extract, Local, RegisterPool, TensorTransfer), lambda effect: None)
 """Services that change no clock when they are complete."""
 
 

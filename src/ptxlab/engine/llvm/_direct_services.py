@@ -15,6 +15,7 @@ from ptxlab.engine.box_copies import STORE, load_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
+from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.repetitions import (
     ASK,
@@ -36,6 +37,7 @@ from ptxlab.isa.effects import (
     CommitGroup,
     Completion,
     CompletionArrival,
+    Extract,
     MbarrierArrive,
     MbarrierWait,
     Unit,
@@ -61,6 +63,8 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
     with code.when(context.pointer(Word.SERVICES).ne(0) & permitted.gt(0)):
         if isinstance(op.effects, MbarrierWait):
             service.pass_complete_phase(op.effects, permitted)
+        elif isinstance(op.effects, Extract):
+            service.extract(op.effects)
         else:
             with code.when(context.word(Word.DEFERRED).eq(0)):
                 service.complete(code.const("i64", 0))
@@ -221,6 +225,25 @@ class _Service:
                     with code.when(permitted.gt(1)):
                         context.set_words({Word.AWAITS: offset + wait.parity * BY_PARITY, Word.AWAITED_PHASE: phase})
                         context.store(place, Word.AWAITED_RESULT)
+
+    def extract(self, words: Extract) -> None:
+        """Words of a 128-bit register."""
+        caller, (targets, source), lanes = self.caller, self.op.operands, "<32 x i1>"
+        halves, mask = caller.row(self.frame, source, 128), self.mask
+        for target, word in zip(flatten(targets), words.words, strict=True):
+            if not isinstance(target, Reg) or caller.program.registers[target.index].offset < 0:
+                continue
+            found = caller.code.const("<32 x i32>", 0)
+            if word >= 0:
+                half = halves.at(256 * (word // 2)).load("<32 x i64>", align=64)
+                found = (half >> 32 * (word % 2)).to("<32 x i32>")
+            bits = caller.program.registers[target.index].bits
+            place = caller.row(self.frame, target, bits)
+            if bits == 1:
+                place.store((place.load("i32") & ~mask) | (found.ne(0).cast("i32") & mask))
+            else:
+                place.store(mask.cast(lanes).select(found, place.load("<32 x i32>", align=64)), align=64)
+        self.count()
 
     def arrive(self) -> None:
         """Arrivals of all lanes on one mbarrier, with the same count, or expectations of as many bytes."""

@@ -113,7 +113,7 @@ def _unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
 
 
 def emit_box_store(module: Module) -> None:
-    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA."""
+    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask."""
     _find_allocation(module)
     emit_mark_range(module)
     c, (context, known, address, copy) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr copy)")
@@ -124,7 +124,7 @@ def emit_box_store(module: Module) -> None:
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     box.place(offset)
     box.move(box.inside(rank, offset))
-    emit_progress(context, 1)
+    emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
     c.ret(0)
 

@@ -84,10 +84,10 @@ handler must be called.
 
 
 class CopyWord(IntEnum):
-    """The words of a copy of a box to shared memory, which is certain to be legal."""
+    """The words of a copy of a box to or from shared memory, which is certain to be legal."""
 
     LANE = 0
-    """the one that executes the instruction"""
+    """the one that executes the instruction; of a store the mask of all that do, with the same operands"""
     HOST = 1
     """the host address of the box in shared memory"""
     SIZE = 2

@@ -6,7 +6,7 @@ Where their outcome is certain (`ptxlab.engine.direct_services`), and where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from ptxlab._records import dataclass
@@ -15,7 +15,7 @@ from ptxlab.engine.box_copies import STORE, load_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
-from ptxlab.engine.lowering.register_use import flatten
+from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.repetitions import (
     ASK,
@@ -90,12 +90,18 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
     """Emit code that repeats an execution for the one lane of ``mask`` if the machine has said how, and continues with ``go_on``.
 
     Otherwise execution reaches the code that the caller emits next, which returns to the scheduler. ``registers`` decide what it does. All
-    lanes issue their warp's share of a wgmma.mma_async.
+    lanes issue their warp's share of a wgmma.mma_async. Several lanes may store the same box to the same place.
     """
     code, context = caller.code, caller.context
     service = _Service(caller, frame, op, mask, go_on)
     if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.WARPGROUP:
         service.issue_share(registers)
+        return
+    if isinstance(op.effects, Asynchronous) and op.effects.box is not None and op.effects.box.barrier < 0:
+        box = op.effects.box
+        used = (register for at in (box.tensor_map, box.shared) for register in operand_registers(op.operands[at]))
+        with code.when(service.is_same_in_all(dict.fromkeys(used))):
+            service.copy_box(box, service.values(registers))
         return
     with code.when((mask & (mask - 1)).eq(0)):
         lane, values = service.lane, service.values(registers)
@@ -322,20 +328,25 @@ class _Service:
             values.append(value.to("i64"))
         return values
 
+    def is_same_in_all(self, registers: Iterable[int]) -> Value:
+        """Whether each of the registers has the same value in all lanes."""
+        same = self.caller.code.const("i1", 1)
+        for index in registers:
+            register = self.caller.program.registers[index]
+            row = self.frame.at(register.offset)
+            if register.bits == 1:
+                bits = row.load("i32") & self.mask
+                same = same & (bits.eq(0) | bits.eq(self.mask))
+            else:
+                same = same & self._is_same(row, f"i{register.bits}")
+        return same
+
     def issue_share(self, registers: tuple[int, ...]) -> None:
         """The share of a whole warp in an instruction of its warpgroup, if the registers have the same values in all lanes."""
         caller, code, context = self.caller, self.caller.code, self.caller.context
         group = context.pointer(Word.WARPGROUP)
         with code.when(group.ne(0) & self.mask.eq(_ALL_LANES)):
-            same = code.const("i1", 1)
-            for index in registers:
-                register = caller.program.registers[index]
-                row = self.frame.at(register.offset)
-                if register.bits == 1:
-                    bits = row.load("i32")
-                    same = same & (bits + 1).ule(1)
-                else:
-                    same = same & self._is_same(row, f"i{register.bits}")
+            same = self.is_same_in_all(registers)
             shadows = [caller.program.registers[index].shadow for index in operands_used(caller.program, self.op)]
             if max(shadows) >= 0:
                 same = same & self._are_zeros([offset for offset in shadows if offset >= 0])
@@ -359,14 +370,14 @@ class _Service:
                 context.set_word(Word.AWAITS, 0)
 
     def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
-        """A copy of one lane of a box of the tensor map that ``values`` name."""
+        """A copy of a box of the tensor map that ``values`` name, by one lane; by all lanes if they store it."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
         entry = code.call(_known(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
         with code.when(entry.ne(0)):
             items = coordinates_of(operands[box.tensor_map])
             copy = code.stack(f"[{CopyWord.COORDINATES + len(items)} x i64]")
-            copy.set_word(CopyWord.LANE, self.lane)
+            copy.set_word(CopyWord.LANE, self.lane if box.barrier >= 0 else self.mask.to("i64"))
             for index, item in enumerate(items, CopyWord.COORDINATES):
                 copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
             address = self._address(operands[box.shared])

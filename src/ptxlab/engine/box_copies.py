@@ -123,7 +123,10 @@ def emit_box_store(module: Module) -> None:
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     box.place(offset)
-    box.move(box.inside(rank, offset))
+    source = box.inside(rank, offset)
+    box.describe_ends(copy, source)
+    emit_calls(c, context, known, copy, -1)
+    box.move(source)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
     c.ret(0)
@@ -210,9 +213,8 @@ class _Box:
 
     def describe(self, copy: Value, target: Value, receiver: tuple[Value, Value], barrier: tuple[Value, Value], row: ObjectRow) -> None:
         """Tell observers of a copy to a CTA (`CopyWord`)."""
+        self.describe_ends(copy, target)
         words: dict[int, Value | int] = {
-            CopyWord.HOST: target.convert("ptrtoint", "i64"),
-            CopyWord.SIZE: self.words.word(BoxWord.FOOTPRINT),
             CopyWord.RANK: receiver[0],
             CopyWord.OFFSET: receiver[1],
             CopyWord.BARRIER_RANK: barrier[0],
@@ -220,12 +222,15 @@ class _Box:
             CopyWord.COMPLETES: (row.pending | row.transactions).eq(0).to("i64"),
             CopyWord.NEXT: 0,
             CopyWord.SHARES: 0,
-            CopyWord.BOX: self.words.convert("ptrtoint", "i64"),
-            CopyWord.SOURCE: self.outer().convert("ptrtoint", "i64"),
-            CopyWord.MAP: self.map_host.convert("ptrtoint", "i64"),
             CopyWord.ADDRESS: self.row.word(0) + self.first,
         }
         copy.set_words(words)
+
+    def describe_ends(self, copy: Value, shared: Value) -> None:
+        """Tell observers where a box is in shared and in global memory, and its tensor map."""
+        ends = {CopyWord.HOST: shared, CopyWord.BOX: self.words, CopyWord.SOURCE: self.outer(), CopyWord.MAP: self.map_host}
+        copy.set_words({word: place.convert("ptrtoint", "i64") for word, place in ends.items()})
+        copy.set_word(CopyWord.SIZE, self.words.word(BoxWord.FOOTPRINT))
 
     def outer(self) -> Value:
         """The host address of the box in global memory."""

@@ -64,16 +64,14 @@ def is_direct(program: Program, op: Op) -> bool:
 def is_direct_arrival(program: Program, op: Op) -> bool:
     """Whether compiled code may complete an arrival, an expectation, a commit, or a group of operations, if the launch permits it.
 
-    See `Word.PERMITTED`. Bulk copies that have performed are in no group; recorded programs are for observers who follow these groups.
-    Those of wgmma are groups of the warps of a warpgroup (`ptxlab.engine.warpgroups`).
+    See `Word.PERMITTED`. Bulk copies that have performed are in no group. Groups of wgmma are those of the warps of a warpgroup
+    (`ptxlab.engine.warpgroups`).
     """
     effects, operands = op.effects, op.operands
     if op.row.kind != "service" or op.row.flow is not None or program.stepped:
         return False
     if isinstance(effects, CommitGroup | WaitGroup):
-        if effects.of is Completion.WGMMA_GROUP:
-            return all(type(operand) is Const for operand in operands)
-        return effects.of is Completion.BULK_GROUP and not program.recorded
+        return effects.of is not Completion.COPY_GROUP and all(type(operand) is Const for operand in operands)
     if isinstance(effects, CompletionArrival):
         address, *ctas = operands
         return effects.of is Completion.COMMIT and _is_address(program, address) and _are_numbers(program, ctas, 16)
@@ -134,5 +132,5 @@ def direct_arrivals(program: Program) -> tuple[Op, ...]:
 
 
 def direct_groups(program: Program) -> tuple[Op, ...]:
-    """The groups of operations that compiled code may complete where no observer must see them and all of them perform at once."""
+    """The groups of operations that compiled code may complete where observers permit it and all of them perform at once."""
     return tuple(op for op in program.ops if is_direct_arrival(program, op) and isinstance(op.effects, CommitGroup | WaitGroup))

@@ -125,8 +125,8 @@ _MOST_REGISTERS, _MOST_OF_WARPGROUP = WORDS_GIVEN - REGISTERS, NAME_WORDS - 1
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     """The registers that name the execution of an instruction that a lane or warp repeats; None if compiled code never repeats it.
 
-    They decide what it does, but for a copy of a box, of which they are the address of the tensor map. Recorded programs are for observers,
-    who know how to follow the copies to shared memory. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
+    They decide what it does, but for a copy of a box, of which they are the address of the tensor map. Warps repeat their shares of a
+    wgmma.mma_async (`ptxlab.engine.warpgroups`).
     """
     effects, operands, most = op.effects, op.operands, _MOST_REGISTERS
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
@@ -141,7 +141,7 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     elif op.aligned or op.row.flow is not None or program.writes[op.index]:
         return None
     elif effects.box is not None:
-        if (program.recorded and effects.box.barrier < 0) or not has_box_operands(program, op, effects.box):
+        if not has_box_operands(program, op, effects.box):
             return None
         tensor_map = operands[effects.box.tensor_map]
         operands = (replace(tensor_map, extra=()) if isinstance(tensor_map, Addr) else tensor_map,)

@@ -33,7 +33,7 @@ from ptxlab.engine.listed_words import ListedWords
 from ptxlab.engine.word_sources import address_in
 from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct, Product, TensorCopy, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import ObservedRepetition, Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.observe.observer import ObservedRepetition
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck"]
@@ -153,6 +152,9 @@ class OperandCheck(Observer):
             self._copied_to_tensor_memory(operation, operation.tensor_copy())
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
+        followed = operation.product, operation.tiles, operation.bytes_copied, operation.words, operation.tensor_copy
+        if all(each is None for each in followed):
+            return ObservedRepetition()
         return (self._compiled if operation.tiles is None else self._copies).repetition(operation)
 
     def _words_of(self, cta: Any) -> Words | None:

@@ -23,6 +23,9 @@ from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
     ANNOUNCES,
     ARRIVES_ONCE,
+    BULK_COMMIT,
+    BULK_SOURCES,
+    BULK_WAIT,
     COMMIT,
     COPY_ACCESS,
     COPY_WAIT,
@@ -217,16 +220,18 @@ def _op_table(program: Program, reaching: tuple[Scope, Scope], unwatched: frozen
 
 
 def _describe_step(op: Op) -> tuple[int, int] | None:
-    """The words `OpWord.HOW` and `OpWord.DETAIL` of a wgmma.mma_async, wgmma.commit_group or wgmma.wait_group."""
+    """The words `OpWord.HOW` and `OpWord.DETAIL` of a wgmma.mma_async, and of groups of wgmma and of bulk copies."""
     effects = op.effects
     if isinstance(effects, Asynchronous) and effects.completion is Completion.WGMMA_GROUP:
         return HANDLED | WARPGROUP_SHARE, 0
-    if not isinstance(effects, CommitGroup | WaitGroup) or effects.of is not Completion.WGMMA_GROUP:
+    if not isinstance(effects, CommitGroup | WaitGroup) or effects.of is Completion.COPY_GROUP:
         return None
+    of_bulk = effects.of is Completion.BULK_GROUP
     if isinstance(effects, CommitGroup):
-        return HANDLED | WARPGROUP_COMMIT, 0
+        return HANDLED | (BULK_COMMIT if of_bulk else WARPGROUP_COMMIT), 0
     (pending,) = op.operands
-    return HANDLED | WARPGROUP_WAIT, pending.value if isinstance(pending, Const) else 0
+    how = BULK_WAIT | (BULK_SOURCES if effects.sources else 0) if of_bulk else WARPGROUP_WAIT
+    return HANDLED | how, pending.value & 0xFFFFFFFF if isinstance(pending, Const) else 0
 
 
 def _describe_wait(op: Op) -> tuple[int, int]:

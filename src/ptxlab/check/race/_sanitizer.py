@@ -13,7 +13,7 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
-from ptxlab.check.race._groups import WgmmaGroups, group_handlers
+from ptxlab.check.race._groups import BulkGroups, WgmmaGroups, group_handlers, ring_size
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
@@ -33,6 +33,7 @@ from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
+    Completion,
     CompletionArrival,
     Effect,
     Extract,
@@ -108,7 +109,7 @@ class Sanitizer(Observer):
             **_ACCESSES_ONLY,
             **barriers.handlers(),
             **self._tensor_memory.handlers(),
-            **group_handlers(wgmma),
+            **group_handlers(wgmma, BulkGroups(recorder)),
         }
         self._heads = self._buffer.heads
         self._serial = BEFORE + 1
@@ -206,7 +207,8 @@ class Sanitizer(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Watch the shared and tensor memory of a new cluster."""
         slots = 1 + self._copies + len(self._tensor_memory.slots)
-        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model, slots)
+        ends = self.launch.facts.of(ring_size, Completion.BULK_GROUP)
+        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model, slots, ends)
         self._findings.clusters.start(clocks)
         self._serial += 1
         for cta in ctas:

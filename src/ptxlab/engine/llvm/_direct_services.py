@@ -79,7 +79,7 @@ def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Calla
             if op.effects.of is Completion.WGMMA_GROUP:
                 service.warpgroup_group(isinstance(op.effects, CommitGroup), permitted)
             else:
-                service.count()
+                service.complete(caller.code.const("i64", 0))
         elif isinstance(op.effects, CompletionArrival):
             service.commit()
         else:

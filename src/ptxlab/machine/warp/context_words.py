@@ -67,7 +67,7 @@ def _permit_waits(launch: Launch) -> None:
 def _permit_arrivals(launch: Launch) -> None:
     """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once.
 
-    Groups of bulk copies are completed only where nothing observes the launch. Waits for groups of wgmma may block the warp.
+    Waits for groups of wgmma may block the warp.
     """
     observer, facts, permitted = launch.observer, launch.facts, launch.host_memory.permitted
     arrivals, groups = ([op for op in facts.of(find) if op.index not in facts.changed] for find in (direct_arrivals, direct_groups))
@@ -77,7 +77,7 @@ def _permit_arrivals(launch: Launch) -> None:
     turns = launch.scheduler.compiled_turns
     for op in groups if launch.scheduler.counted_at and not launch.deferred else ():
         of_warpgroup = isinstance(op.effects, CommitGroup | WaitGroup) and op.effects.of is Completion.WGMMA_GROUP
-        if observer is None or (of_warpgroup and observer.allows_direct_completion(op)):
+        if observer is None or observer.allows_direct_completion(op):
             permitted[op.index] = 2 if of_warpgroup and turns is not None and turns.waits else 1
 
 

@@ -100,9 +100,9 @@ class CountingObserver(Profiling):
             warp.words[Word.BLOCKED_STRIDE] = self._observed.strides[1]
 
     def allows_direct_completion(self, op: Op) -> bool:
-        """Compiled code counts what it completes, but arrivals and groups of wgmma belong to the time model."""
+        """Compiled code counts what it completes, but arrivals and other groups than those of cp.async belong to the time model."""
         effects = op.effects
-        of_copies = isinstance(effects, CommitGroup | WaitGroup) and effects.of is not Completion.WGMMA_GROUP
+        of_copies = isinstance(effects, CommitGroup | WaitGroup) and effects.of is Completion.COPY_GROUP
         return isinstance(effects, MbarrierWait | Local) or of_copies
 
     def allows_shared_turns(self) -> bool:

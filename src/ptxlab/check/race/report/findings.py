@@ -228,6 +228,11 @@ class Findings(LifetimeFindings):
         slots = (earlier.slot, earlier.clock), (later.slot, later.clock)
         return earlier.write and later.write and self.clusters.same_store(*slots)
 
+    def knows_equal_writes(self, what: int) -> bool:
+        """Whether there is a finding about writes of an instruction that nothing orders; ``what`` is the second word of their entries."""
+        key = what & _PAIR, what & _PAIR, CONCURRENT
+        return key in self._equal or key in self._seen
+
     def _equal_bits(self, suspect: Suspect) -> bool:
         """Nothing orders two writes, and both write the same bits: one note for shared memory and one for global memory."""
         if suspect.key not in self._equal and not self._is_ordered(suspect, self._narrow(suspect)):

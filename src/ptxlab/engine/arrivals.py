@@ -28,6 +28,7 @@ __all__ = [
     "find_object",
     "shared_of",
     "unless",
+    "unless_awaited",
     "window_place",
 ]
 
@@ -99,6 +100,11 @@ def find_object(c: Function, context: Value, rank: Value, offset: Value, added: 
     unless(c, shared.at(offset).word(0).eq(MBARRIER_TOKEN) & row.phases.ne(0))
     unless(c, row.transactions.le(MOST_BYTES) & row.transactions.ge(-MOST_BYTES))
     return row
+
+
+def unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
+    """Return -1 if the phase completes, and the scheduler has blocked who waits for it; ``left``: transaction bytes are left."""
+    unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
 
 
 def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> ObjectRow:

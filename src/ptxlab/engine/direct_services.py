@@ -27,6 +27,7 @@ from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, Unused
 
 __all__ = [
     "MBARRIER_TOKEN",
+    "are_addresses",
     "coordinates_of",
     "direct_arrivals",
     "direct_groups",
@@ -98,14 +99,15 @@ def coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
 
 def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
     """Whether compiled code can read the operands of a copy of a box (`ptxlab.engine.box_copies`)."""
-    addresses = [op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0]
+    addresses = (op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0)
     coordinates = coordinates_of(op.operands[box.tensor_map])
     masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
-    return (
-        all(_is_address(program, operand) for operand in addresses)
-        and _are_numbers(program, coordinates, 32)
-        and _are_numbers(program, masks, 16)
-    )
+    return are_addresses(program, addresses) and _are_numbers(program, coordinates, 32) and _are_numbers(program, masks, 16)
+
+
+def are_addresses(program: Program, operands: Iterable[Resolved]) -> bool:
+    """Whether compiled code can read all of some operands as addresses."""
+    return all(_is_address(program, operand) for operand in operands)
 
 
 def _is_register(program: Program, operand: Resolved, *bits: int) -> bool:

@@ -406,8 +406,8 @@ class WarpContext(Protocol):
         """
 
     @property
-    def copies_boxes(self) -> bool:
-        """Whether compiled code would copy boxes of the instruction, if it knew how (`repeat_box`)."""
+    def repeats_in_any_state(self) -> bool:
+        """Whether compiled code would repeat executions of the instruction, by whatever lanes, if it knew how (`repeat_box`)."""
 
     def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of the tensor map at a generic address, instead of calling the handler.
@@ -416,6 +416,12 @@ class WarpContext(Protocol):
         registers of ``lane`` name the tensor map. ``words`` is the host address of its `BoxWord`;
         ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
         is up to the observers.
+        """
+
+    def repeat_cancellation(self, operation: AsyncOperation) -> None:
+        """Let compiled code cancel clusters, by one lane, instead of calling the handler, where that is certain to be legal.
+
+        The handler has issued ``operation``; if the launch is observed, whether compiled code cancels is up to the observers.
         """
 
     def spin(self) -> None:

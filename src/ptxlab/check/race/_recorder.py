@@ -175,8 +175,9 @@ class AccessRecorder:
 
     def words_of_copy(self, kind: Kind, op: Op) -> NDArray[np.int64]:
         """The words with which compiled code records what a copy writes and reads as `record` does."""
-        reads = op.index | kind << _KIND_SHIFT
-        return words_of_copy(op.index, reads | 1 << HOW_SHIFT, reads, op.index not in self.unwatched_sources)
+        reads, effects = op.index | kind << _KIND_SHIFT, op.effects
+        watched = isinstance(effects, Asynchronous) and effects.tensor_map and op.index not in self.unwatched_sources
+        return words_of_copy(op.index, reads | 1 << HOW_SHIFT, reads, watched)
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""

@@ -12,6 +12,7 @@ from dataclasses import field
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.box_copies import STORE, load_name
+from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
 from ptxlab.engine.llvm._native_calls import Caller
@@ -107,6 +108,9 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
         lane, values = service.lane, service.values(registers)
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
             service.copy_box(op.effects.box, values)
+            return
+        if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.LAUNCH_CONTROL:
+            service.cancel_cluster()
             return
         about = context, code.const("i64", op.index), lane
         repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
@@ -389,6 +393,16 @@ class _Service:
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
                 name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
+            with code.when(done.eq(0)):
+                self.count()
+
+    def cancel_cluster(self) -> None:
+        """A request of one lane to cancel the next cluster."""
+        caller, code, context = self.caller, self.caller.code, self.caller.context
+        entry = code.call(_known(code.module, 0), "ptr", context, code.const("i64", self.op.index))
+        with code.when(entry.ne(0)):
+            response, barrier = map(self._address, self.op.operands)
+            done = caller.helper(cancel_name(bool(self.op.q.everywhere)), "i64", context, entry, response, barrier, self.lane)
             with code.when(done.eq(0)):
                 self.count()
 

@@ -35,6 +35,7 @@ __all__ = [
     "WHOLE_SHIFT",
     "BarrierCell",
     "ClusterCell",
+    "GridWord",
     "TurnWord",
     "arrivals",
     "has_cluster_barriers",
@@ -198,3 +199,24 @@ def has_waits(program: Program) -> bool:
 def has_cluster_barriers(program: Program) -> bool:
     """Whether warps arrive at barriers of clusters."""
     return any(isinstance(op.effects, ClusterArrive) for op in program.ops)
+
+
+class GridWord(IntEnum):
+    """The words of the clusters of a launch."""
+
+    NEXT = 0
+    """the position of the cluster that starts next in the order of all"""
+    COUNT = 1
+    """how many there are"""
+    ORDER = 2
+    """address of an int64 for each position: the index of the cluster; 0 if that is the position"""
+    ACROSS = 3
+    DOWN = 4
+    """how many the grid has in x and in y"""
+    SIZE = 5
+    """in x, y and z, how many CTAs each has"""
+    CANCELED = 8
+    """how many have been cancelled"""
+    HANDLED = 9
+    """1 if the handler must be called"""
+    END = 10

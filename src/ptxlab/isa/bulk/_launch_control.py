@@ -44,7 +44,8 @@ def try_cancel(warp: context.WarpContext) -> None:
         _, at = shared_range(warp, 1, lane, 8, 8, True)
         receivers = warp.cta.cluster if warp.q.everywhere else (warp.cta,)
         targets = [(cta, offset, cta.mbarrier(warp, at)) for cta in receivers]
-        start(warp, lane, partial(_answer, warp.machine, targets), partial(delivered, targets, _BYTES))
+        operation = start(warp, lane, partial(_answer, warp.machine, targets), partial(delivered, targets, _BYTES))
+        warp.repeat_cancellation(operation)
 
 
 def _answer(launch: context.Machine, targets: list[Target]) -> None:

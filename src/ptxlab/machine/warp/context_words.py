@@ -36,6 +36,7 @@ def fill_launch_words(launch: Launch) -> None:
     _permit_waits(launch)
     _permit_arrivals(launch)
     words[AT.PROGRESS] = memory.progress_address
+    words[AT.GRID] = memory.grid_address
     turns = launch.scheduler.compiled_turns
     words[AT.TURNS] = 0 if turns is None else turns.address
     words[AT.LANE_TURNS] = turns is not None and turns.waits

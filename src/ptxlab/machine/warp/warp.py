@@ -180,11 +180,11 @@ class Warp(Registers):
     @property
     def repeats(self) -> bool:
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        return not self.mask & (self.mask - 1) and self.copies_boxes
+        return not self.mask & (self.mask - 1) and self.repeats_in_any_state
 
     @property
-    def copies_boxes(self) -> bool:
-        """The same for copies of boxes, by any number of lanes; see `ptxlab.isa.WarpContext`."""
+    def repeats_in_any_state(self) -> bool:
+        """The same for executions that depend on no state, by any number of lanes; see `ptxlab.isa.WarpContext`."""
         index, facts = self.op.index, self.launch.facts
         return bool(self.words[AT.REPETITIONS]) and index in facts.of(repeatable) and index not in facts.changed
 
@@ -206,6 +206,11 @@ class Warp(Registers):
     def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
         self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept)
+
+    def repeat_cancellation(self, operation: AsyncOperation) -> None:
+        """Let compiled code cancel clusters; see `ptxlab.isa.WarpContext`."""
+        if self.repeats_in_any_state:
+            self._enter(operation, NO_STATE, self.one_lane(), self.words[AT.GRID], (), None)
 
     def _enter(
         self, operation: AsyncOperation, state: int, lane: int, function: int, given: Sequence[int], kept: object, ask: int = 0

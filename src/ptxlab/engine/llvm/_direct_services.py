@@ -283,11 +283,11 @@ class _Service:
                         row.store(left.get(), lane)
                         left.set(left.get() - count)
                 self.complete(caller.context.word(Word.ARRIVED))
-        if op.q.space == "shared::cluster" and isinstance(result, Unused) and not expects:
-            self.arrive_apart(place, amount, number)
+        if op.q.space == "shared::cluster" and isinstance(result, Unused) and arrives:
+            self.arrive_apart(place, amount, count, size, one * (1 + expects))
 
-    def arrive_apart(self, place: Resolved, amount: Resolved, count: Value) -> None:
-        """Arrivals of lanes on an mbarrier of another CTA each."""
+    def arrive_apart(self, place: Resolved, amount: Resolved, count: Value, size: Value, steps: Value) -> None:
+        """Arrivals of lanes on an mbarrier of another CTA each, each after the announcement of some bytes."""
         caller, code = self.caller, self.caller.code
         source, row, added = caller.address(self.frame, place)
         if source == "u":
@@ -300,13 +300,12 @@ class _Service:
             return row.load(f"i{source}", lane).to("i64") + added
 
         with code.each_bit(self.mask) as lane:
-            cta = caller.helper("mayarrive", "i64", caller.context, address(lane), count)
+            cta = caller.helper("mayarrive", "i64", caller.context, address(lane), count, size)
             apart.set(apart.get() & cta.gt(0) & (seen.get() & cta).eq(0))
             seen.set(seen.get() | cta)
         with code.when(apart.get()):
-            one, nothing = code.const("i64", 1), code.const("i64", 0)
             with code.each_bit(self.mask) as lane:
-                caller.helper("arrive_cluster", "i64", caller.context, address(lane), one, count, nothing, one)
+                caller.helper("arrive_apart", "i64", caller.context, address(lane), code.const("i64", 1), count, size, steps)
                 caller.record(self.op, code.const("i32", 1) << lane.to("i32"), caller.context.word(Word.ARRIVED))
             self.count()
 

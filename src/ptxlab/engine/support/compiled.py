@@ -117,7 +117,7 @@ _EMIT: dict[str, Emit] = {
     "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), *rest[3:]),
     "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
-    "arrive": lambda module, name, rest: emit_arrive(module, rest[0] == "cluster"),
+    "arrive": lambda module, name, rest: emit_arrive(module, rest[0]),
     "mayarrive": lambda module, name, rest: emit_may_arrive(module),
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, StateWord
-from ptxlab.native.builder import Value
+from ptxlab.check.race.shadow.transfers import TransferWord
+from ptxlab.native.builder import Function, Value
 
-__all__ = ["CLOCKS", "DONE", "PYTHON", "SLOT", "emit_advance", "emit_tick", "own_clock"]
+__all__ = ["CLOCKS", "DONE", "PYTHON", "SLOT", "emit_advance", "emit_tick", "leave_unread_loads", "own_clock"]
 
 CLOCKS = "<16 x i32>"
 """Clocks that are joined at a time; the width of the rows is a multiple."""
@@ -37,3 +38,21 @@ def emit_advance(state: Value, slot: Value, component: Component, clock: Value, 
     for line in (Row.EXECUTION, Row.TENSOR):
         place = rows.at((state.word(StateWord.WIDTH) * line + (slot & SLOT) + component) << 2)
         place.store(clock.intrinsic("umax", place.load("i32")))
+
+
+def leave_unread_loads(c: Function, header: Value, transfers: Value, op: Value, result: int) -> None:
+    """The registers of loads from tensor memory have been read when an instruction takes effect; return unless that is known.
+
+    The same as `TensorMemoryAccesses.consume`, for the agent with the words ``header`` (`StateWord.ROWS` and those behind it).
+    """
+    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
+        count, known = transfers.word(TransferWord.LOADS), transfers.pointer(TransferWord.READ_BEFORE)
+        with c.when(transfers.word(TransferWord.HELD).ne(0)):
+            c.ret(result)
+        with c.loop(count, entered=True) as i:
+            load = transfers.at((i << 4) + 8 * (TransferWord.LOADS + 1)).word(0)
+            with c.when(known.load("ptr", load).load("i8", op).eq(0)):
+                c.ret(result)
+        newest = transfers.at((count << 4) + 8 * TransferWord.LOADS).word(0)
+        emit_advance(header, transfers.word(TransferWord.LOAD_SLOT), Component.EARLY, newest.to("i32"))
+        transfers.set_word(TransferWord.LOADS, 0)

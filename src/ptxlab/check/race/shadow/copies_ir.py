@@ -62,7 +62,7 @@ def emit_copied(module: Module) -> None:
     _record(module)
     c = Function(module, "copied", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = c.parameters
-    agent, state = ready_agent(c, context)
+    agent, state = ready_agent(c, context, words.word(_InstructionWord.OP))
     with as_running(state, agent):
         result = c.call("record_copy", "i64", state, words, copy)
     c.ret(result)
@@ -124,7 +124,7 @@ def emit_stored(module: Module) -> None:
     _record_stores(module)
     c = Function(module, "stored", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = c.parameters
-    agent, state = ready_agent(c, context)
+    agent, state = ready_agent(c, context, words.word(_InstructionWord.OP))
     groups, lanes = agent.pointer(AgentWord.BULK_GROUPS), copy.word(CopyWord.LANE)
     with c.when(groups.eq(0) | ((lanes & (lanes - 1)).ne(0) & words.word(_InstructionWord.EQUAL_WRITES).eq(0))):
         c.ret(PYTHON)

@@ -38,6 +38,9 @@ class TransferWord(IntEnum):
     LOADS = 6
     """further such loads: how many, then the op index and the clock of each"""
     MOST = 8
+    READ_BEFORE = 23
+    """the address of an address for each op, which for a load is that of a byte for each op: 1 if it takes effect after its registers have
+    been read, whatever path is executed"""
     END = 24
 
 

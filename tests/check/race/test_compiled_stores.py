@@ -143,6 +143,12 @@ def test_another_warp_stores_the_same(stores: list[Any], monkeypatch: pytest.Mon
         assert any(code in text for text in texts)
 
 
+def test_clusters_with_different_numbers_of_slots() -> None:
+    """Under spec: the first cluster has slots for all lanes when the second one begins, which has none."""
+    texts, *_ = run({(0, 0): [*BY_ALL, READ]}, clusters=2, model="spec")
+    assert [next(code for code in ("X103", "X112", "X123") if code in text) for text in texts] == ["X123", "X103", "X112"]
+
+
 def random_steps(choice: Random, own: int, bold: float) -> list[boxes.Step]:
     """Steps of a warp, mostly in the order of a correct epilogue."""
     found: list[boxes.Step] = []

@@ -321,7 +321,7 @@ class Findings(LifetimeFindings):
         clocks, agent, earlier, later = suspect[:4]
         formal, same_cluster = suspect.key[2] == FORMAL, earlier.serial == clocks.serial
         ordered = same_cluster and suspect.before[Row.EXECUTION, earlier.column] >= earlier.clock
-        fences = clocks.spec and acquired(agent, earlier)
+        fences = clocks.spec and same_cluster and acquired(agent, earlier)
         owner = clocks.owners[earlier.column // 2][0] if same_cluster else None
         waited = owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
         if narrow:

@@ -95,10 +95,10 @@ def shadow_functions(opt: int = 2) -> _Compiled:
     """The functions, compiled or from the cache."""
     library, state, word = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt), ctypes.c_void_p, ctypes.c_uint64
     drain, ranges = library.function("drain", ctypes.c_int64, state), library.function("ranges", None, state)
-    of_groups = [library.function(name, ctypes.c_int64, state, ctypes.c_int64) for name in _EXPORTS[2:4]]
+    group_step, group_issue = (library.function(name, ctypes.c_int64, state, ctypes.c_int64) for name in _EXPORTS[2:4])
     bulk_step = library.function("bulk_step", None, state, ctypes.c_int64, state)
     digest = library.function("digest", word, word, state, word, word)
-    return _Compiled(drain, ranges, *of_groups, bulk_step, digest, *map(library.address, _EXPORTS[6:]))
+    return _Compiled(drain, ranges, group_step, group_issue, bulk_step, digest, *map(library.address, _EXPORTS[6:]))
 
 
 def _ir(opt: int) -> str:

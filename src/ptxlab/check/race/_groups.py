@@ -96,8 +96,8 @@ class WgmmaGroups:
 
     def _until_done(self, clocks: Clocks, agent: Agent, act: Callable[[int], bool], op: Op) -> None:
         """Let compiled code do something for a warp: make what it needs."""
-        self._recorder.load(agent)
         group = self._clock(clocks, agent)
+        self._recorder.load(agent)  # its rows may have become wider
         while not act(op.index):
             group.enlarge(agent.rows.shape[1])
 

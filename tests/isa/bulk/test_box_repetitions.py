@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ptxlab
 from ptxlab.engine import repetitions
-from ptxlab.engine.llvm import _direct_services
+from ptxlab.engine.llvm import _known_executions
 from ptxlab.isa.bulk import _tensor
 from ptxlab.machine.warp import context_words
 
@@ -398,7 +398,7 @@ def test_several_tensor_maps(name: str, value: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PTXLAB_CACHE", "off")
     monkeypatch.setattr(repetitions, name, value)
     if name == "FACTOR":
-        monkeypatch.setattr(_direct_services, name, value)
+        monkeypatch.setattr(_known_executions, name, value)
     steps = [step("load", dst=BOX * (n % 12), at=(16, n), which=(0, 1, GLOBAL + 2, GLOBAL + 3)[n % 4]) for n in range(20)]
     _, result, handled = both({(0, 0): [step("expect", amount=20 * BOX), step("arrive"), *steps, step("wait")]})
     fresh()

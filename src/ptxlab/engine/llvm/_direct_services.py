@@ -15,23 +15,11 @@ from ptxlab.engine.box_copies import STORE, load_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
+from ptxlab.engine.llvm._known_executions import known_name, repeat_name
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
-from ptxlab.engine.repetitions import (
-    ASK,
-    ENTRY_WORDS,
-    FACTOR,
-    FUNCTION,
-    KEY,
-    REGISTERS,
-    SLOTS,
-    STATE_SHIFT,
-    WORDS_GIVEN,
-    CopyWord,
-    emit_calls,
-    operands_used,
-)
+from ptxlab.engine.repetitions import STATE_SHIFT, CopyWord, operands_used
 from ptxlab.isa.effects import (
     Asynchronous,
     BoxOperands,
@@ -46,7 +34,7 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
 from ptxlab.isa.warpgroup_words import GroupWord
-from ptxlab.native.builder import Function, Module, Value
+from ptxlab.native.builder import Value
 
 __all__ = ["emit_arrival", "emit_direct", "emit_repetition"]
 
@@ -113,71 +101,12 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
             service.cancel_cluster()
             return
         about = context, code.const("i64", op.index), lane
-        repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
+        repeated = code.call(repeat_name(code.module, len(values)), "i32", *about, *values)
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
             emit_progress(context, 1)
             service.count()
-
-
-def _function_of_values(module: Module, name: str, result: str, parameters: str, count: int) -> Function:
-    """A new outlined function, whose last parameters are so many values of registers."""
-    module.outlined[name] = name, result
-    return Function(module, name, result, parameters + "".join(f", i64 value{index}" for index in range(count)), internal=True)
-
-
-def _repeat(module: Module, count: int) -> str:
-    """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
-    name = f"repeat.{count}"
-    if name in module.outlined:
-        return name
-    code = _function_of_values(module, name, "i32", "ptr context, i64 op, i64 lane", count)
-    context, op, lane, *values = code.parameters
-    where = context.pointer(Word.REPEATED_IN)
-    state = where.word(0)
-    with code.when(state.eq(0)):
-        code.ret(0)
-    entry = code.call(_known(module, count), "ptr", context, (state << STATE_SHIFT) | op, *values)
-    with code.when(entry.eq(0)):
-        code.ret(0)
-    ask, arguments = entry.pointer(ASK), (where.pointer(1), entry.at(8 * WORDS_GIVEN))
-    with code.when(ask.ne(0)), code.when(code.call(ask, "i64", *arguments).ne(0)):
-        code.ret(0)
-    emit_calls(code, context, entry, lane, 0)
-    code.call(entry.pointer(FUNCTION), "void", *arguments)
-    code.ret(1)
-    return name
-
-
-def _known(module: Module, count: int) -> str:
-    """The function that returns the address of an execution with a key and so many values of registers, null if there is none."""
-    name = f"known.{count}"
-    if name in module.outlined:
-        return name
-    code = _function_of_values(module, name, "ptr", "ptr context, i64 key", count)
-    context, *same = code.parameters
-    table = context.pointer(Word.REPETITIONS)
-    with code.when(table.eq(0)):
-        code.ret(0)
-    mixed, *values = same
-    for value in values:
-        mixed = (mixed ^ value) * FACTOR
-        mixed = mixed ^ (mixed >> 32)
-    place, search = mixed.variable(), code.label("search")
-    code.jump(search)
-    code.begin(search)
-    entry = table.at((place.get() & (SLOTS - 1)) * (8 * ENTRY_WORDS))
-    with code.when(entry.word(FUNCTION).eq(0)):
-        code.ret(0)
-    differ = code.const("i1", 0)
-    for index, value in zip((KEY, *range(REGISTERS, REGISTERS + count)), same, strict=True):
-        differ = differ | entry.word(index).ne(value)
-    with code.when(differ):
-        place.set(place.get() + 1)
-        code.jump(search)
-    code.ret(entry)
-    return name
 
 
 @dataclass(slots=True)
@@ -357,7 +286,7 @@ class _Service:
             with code.when(same & state.ne(0)):
                 values = self.values(registers)
                 key = (state << STATE_SHIFT) | self.op.index
-                entry = code.call(_known(code.module, len(values)), "ptr", context, key, *values)
+                entry = code.call(known_name(code.module, len(values)), "ptr", context, key, *values)
                 with code.when(entry.ne(0)), code.when(caller.helper("groupissue", "i64", context, entry).eq(0)):
                     self.complete(code.const("i64", 0))
 
@@ -376,7 +305,7 @@ class _Service:
         """A copy of a box of the tensor map that ``values`` name, by one lane; by all lanes if they store it."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
-        entry = code.call(_known(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
+        entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
         with code.when(entry.ne(0)):
             items = coordinates_of(operands[box.tensor_map])
             copy = code.stack(f"[{CopyWord.COORDINATES + len(items)} x i64]")
@@ -398,7 +327,7 @@ class _Service:
     def cancel_cluster(self) -> None:
         """A request of one lane to cancel the next cluster."""
         caller, code, context = self.caller, self.caller.code, self.caller.context
-        entry = code.call(_known(code.module, 0), "ptr", context, code.const("i64", self.op.index))
+        entry = code.call(known_name(code.module, 0), "ptr", context, code.const("i64", self.op.index))
         with code.when(entry.ne(0)):
             response, barrier = map(self._address, self.op.operands)
             done = caller.helper(cancel_name(bool(self.op.q.everywhere)), "i64", context, entry, response, barrier, self.lane)

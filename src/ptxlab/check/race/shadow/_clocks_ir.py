@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, StateWord
-from ptxlab.check.race.shadow.transfers import TransferWord
+from ptxlab.check.race.shadow.transfers import LoadState, TransferWord
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["CLOCKS", "DONE", "PYTHON", "SLOT", "emit_advance", "emit_tick", "leave_unread_loads", "own_clock"]
+__all__ = ["CLOCKS", "DONE", "PYTHON", "SLOT", "complete_read_loads", "emit_advance", "emit_tick", "own_clock"]
 
 CLOCKS = "<16 x i32>"
 """Clocks that are joined at a time; the width of the rows is a multiple."""
@@ -40,8 +40,8 @@ def emit_advance(state: Value, slot: Value, component: Component, clock: Value, 
         place.store(clock.intrinsic("umax", place.load("i32")))
 
 
-def leave_unread_loads(c: Function, header: Value, transfers: Value, op: Value, result: int) -> None:
-    """The registers of loads from tensor memory have been read when an instruction takes effect; return unless that is known.
+def complete_read_loads(c: Function, header: Value, transfers: Value, op: Value, result: int) -> None:
+    """Complete the loads from tensor memory whose registers have been read when an instruction takes effect; return if that is not known.
 
     The same as `TensorMemoryAccesses.consume`, for the agent with the words ``header`` (`StateWord.ROWS` and those behind it).
     """
@@ -49,10 +49,25 @@ def leave_unread_loads(c: Function, header: Value, transfers: Value, op: Value, 
         count, known = transfers.word(TransferWord.LOADS), transfers.pointer(TransferWord.READ_BEFORE)
         with c.when(transfers.word(TransferWord.HELD).ne(0)):
             c.ret(result)
+        read = c.variable("i64", count)
         with c.loop(count, entered=True) as i:
-            load = transfers.at((i << 4) + 8 * (TransferWord.LOADS + 1)).word(0)
-            with c.when(known.load("ptr", load).load("i8", op).eq(0)):
+            load = _held_load(transfers, i).word(0)
+            found = known.load("ptr", load).load("i8", op)
+            oldest = read.get().eq(count)
+            with c.when(oldest & found.eq(LoadState.UNKNOWN)):
                 c.ret(result)
-        newest = transfers.at((count << 4) + 8 * TransferWord.LOADS).word(0)
-        emit_advance(header, transfers.word(TransferWord.LOAD_SLOT), Component.EARLY, newest.to("i32"))
-        transfers.set_word(TransferWord.LOADS, 0)
+            with c.when(oldest & found.eq(LoadState.UNREAD)):
+                read.set(i)
+        done = read.get()
+        with c.when(done.ne(0)):
+            newest = _held_load(transfers, done - 1).word(1)
+            emit_advance(header, transfers.word(TransferWord.LOAD_SLOT), Component.EARLY, newest.to("i32"))
+            with c.loop(count - done) as i:
+                left = _held_load(transfers, done + i)
+                _held_load(transfers, i).set_words({0: left.word(0), 1: left.word(1)})
+            transfers.set_word(TransferWord.LOADS, count - done)
+
+
+def _held_load(transfers: Value, number: Value) -> Value:
+    """The op index and the clock of a load that compiled code holds."""
+    return transfers.at((number << 4) + 8 * (TransferWord.LOADS + 1))

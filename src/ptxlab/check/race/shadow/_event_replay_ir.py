@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, complete_read_loads, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow._mbarriers_ir import emit_mbarrier_functions
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
 from ptxlab.check.race.shadow._warpgroups_ir import emit_warpgroup_functions
@@ -192,11 +192,11 @@ def _transfer(module: Module) -> None:
     loads = transfers.word(TransferWord.LOADS)
     own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
     slot = own.load("i64")
-    older = write.select(transfers.word(TransferWord.HELD), 0)
-    # A store may have read the registers of loads.
-    possible = (loads + older).ult(write.select(c.const("i64", 1), TransferWord.MOST))
-    with c.when(slot.eq(0) | ~possible | state.word(StateWord.SUSPECT_COUNT).ne(0)):
+    full = ~write & loads.uge(TransferWord.MOST)
+    with c.when(slot.eq(0) | full | state.word(StateWord.SUSPECT_COUNT).ne(0)):
         c.ret(PYTHON)
+    with c.when(write):  # it may have read the registers of loads
+        complete_read_loads(c, state, transfers, op, PYTHON)
     clock = own.load("i64", 1) + 1
     own.store(clock, 1)
     with c.when(~write):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, leave_unread_loads, own_clock
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, complete_read_loads, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.native.builder import Function, Module, Value
@@ -154,7 +154,7 @@ def _leave_if_pending(c: Function, state: Value, op: Value) -> None:
     agent = state.pointer(StateWord.AGENT)
     with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0) | agent.word(AgentWord.CLUSTER_MBARRIERS).eq(0)):
         c.ret(PYTHON)
-    leave_unread_loads(c, state, agent.pointer(AgentWord.TRANSFERS), op, PYTHON)
+    complete_read_loads(c, state, agent.pointer(AgentWord.TRANSFERS), op, PYTHON)
 
 
 def object_of(c: Function, state: Value, rank: Value, offset: Value) -> Value:

@@ -10,7 +10,7 @@ from functools import cache
 from ptxlab import native
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.cluster_clock import ClusterWord
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, emit_tick, leave_unread_loads
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, complete_read_loads, emit_tick
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, StateWord
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import MOST_WARPS
@@ -59,7 +59,7 @@ def _running_agent(c: Function, context: Value) -> Value:
     agent = context.pointer(Word.EVENT_REPLAY)
     with c.when(agent.eq(0)):
         c.ret(0)
-    leave_unread_loads(c, _header(agent), agent.pointer(AgentWord.TRANSFERS), context.word(Word.INFO), 0)
+    complete_read_loads(c, _header(agent), agent.pointer(AgentWord.TRANSFERS), context.word(Word.INFO), 0)
     return agent
 
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON, leave_unread_loads
+from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON, complete_read_loads
 from ptxlab.check.race.shadow._warpgroups_ir import joined_rows
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, PipeWord, StateWord
 from ptxlab.engine.context import Word
@@ -59,7 +59,7 @@ def ready_agent(c: Function, context: Value, op: Value) -> tuple[Value, Value]:
     left = context.word(Word.EVENT_COUNT) | state.word(StateWord.SUSPECT_COUNT)
     with c.when(left.ne(0) | state.word(StateWord.READY).eq(0)):
         c.ret(PYTHON)
-    leave_unread_loads(c, agent.at(8 * AgentWord.HEADER), agent.pointer(AgentWord.TRANSFERS), op, PYTHON)
+    complete_read_loads(c, agent.at(8 * AgentWord.HEADER), agent.pointer(AgentWord.TRANSFERS), op, PYTHON)
     return agent, state
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ LENGTHS = {
     "sm90_flash_ws_fp16": {"s": 1024},
 }
 """By kernel a size that has several times as many iterations as buffers."""
+PROGRAMS = 148
+TILES = ("mm_persistent_ws_fp16", "sm90_mm_persistent_ws_fp16")
+"""Each program takes every 148th tile of 128 by 128 elements."""
 LAUNCHES = 12
 ALLOCATIONS = ("/machine/launch/launch.py allocation_count", "/machine/launch/launch.py _count_allocations")
 """Once for a launch with large arrays."""
@@ -106,14 +110,37 @@ def grown(name: str, check: str) -> tuple[dict[str, int], int, int]:
     return further_calls(*(launch_of(name, check, {key: n * f for key, n in LENGTHS[name].items()}) for f in (1, 2)))
 
 
-@pytest.mark.parametrize(("name", "check"), [(name, check) for name in LENGTHS for check in ("none", "all")])
-def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str) -> None:
-    code = f"import json; from tests.end_to_end.test_steady_state import grown; print(json.dumps(grown({name!r}, {check!r})))"
+def more_tiles(name: str, check: str) -> tuple[dict[str, int], int, int]:
+    """What twice as many tiles of one program of a persistent kernel cost."""
+    optimise(pytest.MonkeyPatch())
+    sizes = next(iter(CASES[name].sizes.values()))
+    cases = [CASES[name].make(**sizes | {"m": 128 * PROGRAMS, "n": 128 * tiles, "k": 64}) for tiles in (6, 12)]
+    short, long = (partial(launch_one, case, check) for case in cases)
+    return further_calls(short, long)
+
+
+def launch_one(case: Any, check: str) -> Any:
+    return case.launch(check=check, only=[(0, 0, 0)])[0]
+
+
+def assert_no_python(what: str, name: str, check: str) -> None:
+    """In a process of its own."""
+    code = f"import json; from tests.end_to_end.test_steady_state import {what}; print(json.dumps({what}({name!r}, {check!r})))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     further, turns, instructions = json.loads(run.stdout.splitlines()[-1])
     assert instructions > 0
     assert further == {}
     assert turns < instructions
+
+
+@pytest.mark.parametrize(("name", "check"), [(name, check) for name in LENGTHS for check in ("none", "all")])
+def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str) -> None:
+    assert_no_python("grown", name, check)
+
+
+@pytest.mark.parametrize(("name", "check"), [(name, check) for name in TILES for check in ("none", "all")])
+def test_python_executes_no_instruction_of_later_tiles(name: str, check: str) -> None:
+    assert_no_python("more_tiles", name, check)
 
 
 def test_copies_and_products_of_later_clusters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,16 @@ def arrival_steps(choice: Random, own: int, bold: float) -> list[Step]:
             first, step = choice.choice((pair, pair[::-1]))
             found.append(first)
         found.append(step)
+        if choice.random() < 0.2:
+            found += apart(choice)
     return found[:MOST]
+
+
+def apart(choice: Random) -> list[Step]:
+    """Two lanes arrive, each at an object of another CTA."""
+    where, size = 8 * choice.randrange(BARRIERS), choice.choice((1, 16))
+    names = choice.choice((["anywhere"], ["several anywhere"], ["complete", "arrive and expect anywhere"]))
+    return [(STEPS.index(name), where, size if len(names) == 2 else choice.choice((1, 2)), 3, 1 << 24) for name in names]
 
 
 def lists_of(steps: Callable[[Random, int, float], list[Step]], seed: int) -> list[list[Step]]:
@@ -247,6 +256,20 @@ def test_an_arrival_at_a_cta_that_has_exited() -> None:
     lists = [[(STEPS.index("anywhere"), 1 << 24, 1, 1, 0)] * 2, waits, [], []]
     _, texts, *_ = both_ways(arrivals_kernel(), lists, 2, True)
     assert texts == []
+
+
+@pytest.mark.parametrize("name", ["anywhere", "several anywhere", "arrive and expect anywhere"])
+@pytest.mark.parametrize("check", ["none", "race", "all"])
+def test_lanes_that_arrive_at_different_ctas(name: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code arrives for them."""
+    calls = []
+    arrive = MbarrierState.arrive
+    monkeypatch.setattr(MbarrierState, "arrive", lambda barrier, count=1: (calls.append(count), arrive(barrier, count))[1])
+    bytes_of, expects = 2, "expect" in name
+    steps = [(STEPS.index(each), 0, bytes_of, 3, 1 << 24) for each in [name, *["complete"] * expects]] * 6
+    _, texts, *_ = both_ways(arrivals_kernel(), [steps, [], [], []], 100, True, check=check)
+    assert texts == []
+    assert len(calls) == 6 * 2
 
 
 def test_few_arrivals_reach_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:

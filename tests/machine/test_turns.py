@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ptxlab.check.race.clocks.clusters import Clusters
 from ptxlab.diagnostics import render_text
 from ptxlab.engine.llvm.executable import Executable
+from ptxlab.engine.turns.words import arrivals
 from ptxlab.machine.launch import launch as launching
 from tests.machine.launch_helpers import kernel, store
 
@@ -112,6 +113,37 @@ def test_barriers_of_parts_of_ctas_need_no_return(check: str, last: str, runs: l
     if not findings:
         assert len(runs) <= 2 * 4 + 160 // 32 + 2
     agree(body, 128, check=options["check"])
+
+
+NUMBERS = {
+    "before the loop": ("mov.u32 r8, 3; mov.u32 r9, 128;", "", True),
+    "on all paths": ("mov.u32 r8, 3; setp.lt.u32 p, tid, 500; @p bra ON; mov.u32 r9, 128; bra ON; ON: mov.u32 r9, 128;", "", False),
+    "on one path": ("mov.u32 r8, 3; mov.u32 r9, 128; setp.gt.u32 p, tid, 500; @!p bra ON; mov.u32 r8, 4; ON:", "", False),
+    "on the path that is executed": ("mov.u32 r9, 128; setp.lt.u32 p, tid, 500; @!p bra ON; mov.u32 r8, 3; ON:", "", False),
+    "by some lanes": ("mov.u32 r9, 128; setp.lt.u32 p, tid, 500; @p mov.u32 r8, 3;", "", False),
+    "in the loop": ("mov.u32 r9, 128; mov.u32 r8, 3;", "add.u32 r8, r8, 1;", False),
+    "no number": ("mov.u32 r9, 128; mov.u32 r8, warp; and.b32 r8, r8, 0;", "", False),
+    "another one in the block": ("mov.u32 r9, 128; mov.u32 r8, 3;", "mov.u32 r8, 5;", True),
+}
+"""What stands before a loop and in it, and whether the numbers of the barrier are certain."""
+
+
+@pytest.mark.parametrize("check", ["none", "race"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_barriers_that_other_blocks_move_to_registers(name: str, check: str) -> None:
+    before, step, certain = NUMBERS[name]
+    body = f"""
+        mov.u32 r1, 0; {before}
+    LOOP:
+        st.shared.u32 [r10], r1; {step}
+        bar.sync r8, r9;
+        add.u32 r1, r1, 1; setp.lt.u32 q, r1, 5; @q bra LOOP;
+    """ + store("tid")
+    *_, findings = agree(body, 128, check=check if check == "none" else (check,))
+    assert findings == ""
+    program, _ = kernel(MINE + body, shared=SHARED).variant(True, check == "race")
+    (barrier,) = (op for op in program.ops if op.opcode == "bar.sync")
+    assert bool(arrivals(program)[barrier.index]) == certain
 
 
 FENCED = """

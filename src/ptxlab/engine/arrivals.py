@@ -28,6 +28,7 @@ __all__ = [
     "find_object",
     "shared_of",
     "unless",
+    "unless_awaited",
     "window_place",
 ]
 
@@ -101,6 +102,11 @@ def find_object(c: Function, context: Value, rank: Value, offset: Value, added: 
     return row
 
 
+def unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
+    """Return -1 if the phase completes, and the scheduler has blocked who waits for it; ``left``: transaction bytes are left."""
+    unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
+
+
 def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> ObjectRow:
     """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody so."""
     row = find_object(c, context, rank, offset, added)
@@ -131,25 +137,22 @@ def emit_progress(context: Value, steps: Value | int) -> None:
     counter.set_word(0, counter.word(0) + steps)
 
 
-def emit_arrive(module: Module, anywhere: bool) -> None:
+def emit_arrive(module: Module, where: str) -> None:
     """``i64 arrive_*(context, address, lanes, count, bytes, steps)``: for each lane expect ``bytes``, then arrive ``count`` times.
 
     ``steps`` is the progress that this is. Returns the opaque state before the arrivals; -1, and nothing is done, where the handler must be
-    called. ``anywhere``: the object may belong to another CTA of the cluster.
+    called. ``where``: the object belongs to the ``cta``, or to any of the ``cluster``; ``apart`` if ``mayarrive`` has looked at it.
     """
     emit_wake(module)
-    name = f"arrive_{'cluster' if anywhere else 'cta'}"
+    name = f"arrive_{where}"
     c, (context, address, lanes, count, size, steps) = module.define(
         f"i64 {name}(ptr context, i64 address, i64 lanes, i64 count, i64 bytes, i64 steps)"
     )
     rank, offset = window_place(address)
-    if not anywhere:
+    if where == "cta":
         unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
-    unless(c, count.ule(MOST_BYTES) & size.ule(MOST_BYTES))
-    with c.when(size.ne(0)):
-        # Reports about accesses before the announcement state the bytes that were announced then.
-        emit_replay(c, context)
-        unless(c, context.word(Word.EVENT_COUNT).eq(0))
+    if where != "apart":
+        _may_announce(c, context, count, size)
     count = count * lanes
     row = _find(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
@@ -158,15 +161,25 @@ def emit_arrive(module: Module, anywhere: bool) -> None:
     c.ret(state)
 
 
-def emit_may_arrive(module: Module) -> None:
-    """``i64 mayarrive(context, address, count)``: the bit of the CTA with this object if so many arrivals are certain to be legal.
+def _may_announce(c: Function, context: Value, count: Value, size: Value) -> None:
+    """Return -1 unless there may be so many arrivals, and so many bytes may be announced now."""
+    unless(c, count.ule(MOST_BYTES) & size.ule(MOST_BYTES))
+    with c.when(size.ne(0)):
+        # Reports about accesses before the announcement state the bytes that were announced then.
+        emit_replay(c, context)
+        unless(c, context.word(Word.EVENT_COUNT).eq(0))
 
-    -1 where the handler must be called.
+
+def emit_may_arrive(module: Module) -> None:
+    """``i64 mayarrive(context, address, count, bytes)``: the bit of the CTA with this object if it is certain that an arrival is legal.
+
+    That is to expect the bytes, and to arrive so often. -1 where the handler must be called.
     """
-    c, (context, address, count) = module.define("i64 mayarrive(ptr context, i64 address, i64 count)")
+    c, (context, address, count, size) = module.define("i64 mayarrive(ptr context, i64 address, i64 count, i64 bytes)")
     rank, offset = window_place(address)
-    unless(c, (count - 1).ult(MOST_BYTES))
-    _find(c, context, rank, offset, count, c.const("i64", 0))
+    unless(c, count.ne(0))
+    _may_announce(c, context, count, size)
+    _find(c, context, rank, offset, count, size)
     c.ret(c.const("i64", 1) << rank)
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from ptxlab._records import dataclass
-from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, window_place
+from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
-from ptxlab.engine.mbarrier_rows import Cell
-from ptxlab.engine.repetitions import FUNCTION, WORDS_GIVEN, CopyWord, emit_calls
+from ptxlab.engine.repetitions import FUNCTION, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
@@ -23,8 +22,6 @@ __all__ = ["STORE", "emit_box_load", "emit_box_store", "load_name"]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
 _READABLE, _WRITABLE = 1, 3
-_CTAS = 16
-"""As many bits has the CTA mask of a multicast."""
 _COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
 STORE = "boxstore"
 """The name of the function that `emit_box_store` writes."""
@@ -62,7 +59,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     if not multicast:
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
         row = find_object(c, context, home, at, count)
-        _unless_awaited(c, row, row.transactions.ne(0))
+        unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)
         emit_calls(c, context, known, copy, -1)
         box.move(target)
@@ -76,13 +73,13 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         def signalled(receiver: Value) -> Value:
             return (receiver & ~1) | (home & 1) if pair else receiver
 
-        told = c.stack(f"[{_CTAS * _COPY_WORDS} x i64]")
+        told = c.stack(f"[{MOST_RECEIVERS * _COPY_WORDS} x i64]")
         further = told.variable()
         with c.each_bit(ctas) as each:
             target = box.inside(each, offset)
             # The two CTAs of a pair may signal one object, at which each must be legal after the other.
             row, shares = find_object(c, context, signalled(each), at, count * (1 + pair)), c.const("i1", 0)
-            _unless_awaited(c, row, row.transactions.gt(0) if pair else row.transactions.ne(0))
+            unless_awaited(c, row, row.transactions.gt(0) if pair else row.transactions.ne(0))
             if pair:
                 together = ((ctas >> (each ^ 1)) & 1).ne(0)
                 shares = together & (each & 1).ne(0)
@@ -107,13 +104,8 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     c.ret(0)
 
 
-def _unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
-    """Return -1 if the phase completes, and the scheduler has blocked who waits for it; ``left``: transaction bytes are left."""
-    unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
-
-
 def emit_box_store(module: Module) -> None:
-    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA."""
+    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask."""
     _find_allocation(module)
     emit_mark_range(module)
     c, (context, known, address, copy) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr copy)")
@@ -123,8 +115,11 @@ def emit_box_store(module: Module) -> None:
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     box.place(offset)
-    box.move(box.inside(rank, offset))
-    emit_progress(context, 1)
+    source = box.inside(rank, offset)
+    box.describe_ends(copy, source)
+    emit_calls(c, context, known, copy, -1)
+    box.move(source)
+    emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
     c.ret(0)
 
@@ -210,9 +205,8 @@ class _Box:
 
     def describe(self, copy: Value, target: Value, receiver: tuple[Value, Value], barrier: tuple[Value, Value], row: ObjectRow) -> None:
         """Tell observers of a copy to a CTA (`CopyWord`)."""
+        self.describe_ends(copy, target)
         words: dict[int, Value | int] = {
-            CopyWord.HOST: target.convert("ptrtoint", "i64"),
-            CopyWord.SIZE: self.words.word(BoxWord.FOOTPRINT),
             CopyWord.RANK: receiver[0],
             CopyWord.OFFSET: receiver[1],
             CopyWord.BARRIER_RANK: barrier[0],
@@ -220,12 +214,15 @@ class _Box:
             CopyWord.COMPLETES: (row.pending | row.transactions).eq(0).to("i64"),
             CopyWord.NEXT: 0,
             CopyWord.SHARES: 0,
-            CopyWord.BOX: self.words.convert("ptrtoint", "i64"),
-            CopyWord.SOURCE: self.outer().convert("ptrtoint", "i64"),
-            CopyWord.MAP: self.map_host.convert("ptrtoint", "i64"),
             CopyWord.ADDRESS: self.row.word(0) + self.first,
         }
         copy.set_words(words)
+
+    def describe_ends(self, copy: Value, shared: Value) -> None:
+        """Tell observers where a box is in shared and in global memory, and its tensor map."""
+        ends = {CopyWord.HOST: shared, CopyWord.BOX: self.words, CopyWord.SOURCE: self.outer(), CopyWord.MAP: self.map_host}
+        copy.set_words({word: place.convert("ptrtoint", "i64") for word, place in ends.items()})
+        copy.set_word(CopyWord.SIZE, self.words.word(BoxWord.FOOTPRINT))
 
     def outer(self) -> Value:
         """The host address of the box in global memory."""

@@ -241,11 +241,14 @@ class Word(IntEnum):
     JOINS = 95
     """in: non-zero where lanes stop behind a service at LIMIT, to join others there; by the letter nothing joins them (model ``spec``)"""
 
+    GRID = 96
+    """in: address of the words of the clusters of the launch (`ptxlab.engine.turns.words.GridWord`)"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 
 
-WORDS = 96
+WORDS = 104
 BY_PARITY = 1 << 32
 """In `Word.AWAITS`: the phase is named by its parity, not by the opaque state of an arrival."""
 OF_GROUPS = 1 << 33

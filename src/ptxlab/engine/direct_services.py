@@ -1,20 +1,23 @@
 """Services that compiled code completes itself where their outcome is certain, without a call of the machine's handler.
 
-These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, and arrivals that continue nobody
-whom the scheduler has blocked (`ptxlab.engine.arrivals`). Where a phase is not complete, the warp is blocked, if its other lanes could
-not run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for errors.
+These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, arrivals that continue nobody whom
+the scheduler has blocked (`ptxlab.engine.arrivals`), and words of 128-bit registers. Where a phase is not complete, the warp is blocked,
+if its other lanes could not run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for
+errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import (
     BoxOperands,
     CommitGroup,
     Completion,
     CompletionArrival,
+    Extract,
     MbarrierArrive,
     MbarrierTransactions,
     MbarrierWait,
@@ -24,6 +27,7 @@ from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, Unused
 
 __all__ = [
     "MBARRIER_TOKEN",
+    "are_addresses",
     "coordinates_of",
     "direct_arrivals",
     "direct_groups",
@@ -44,6 +48,10 @@ def is_direct(program: Program, op: Op) -> bool:
         return False
     if isinstance(effects, CommitGroup | WaitGroup):
         return effects.of is Completion.COPY_GROUP and all(type(operand) is Const for operand in op.operands)
+    if isinstance(effects, Extract) and op.row.flow is None:
+        targets, source = op.operands
+        known = all(isinstance(target, Unused) or _is_register(program, target, 1, 32) for target in flatten(targets))
+        return known and _is_register(program, source, 128)
     if not isinstance(effects, MbarrierWait) or op.row.flow is not None:
         return False
     complete, address, phase = op.operands[:3]
@@ -57,16 +65,14 @@ def is_direct(program: Program, op: Op) -> bool:
 def is_direct_arrival(program: Program, op: Op) -> bool:
     """Whether compiled code may complete an arrival, an expectation, a commit, or a group of operations, if the launch permits it.
 
-    See `Word.PERMITTED`. Bulk copies that have performed are in no group; recorded programs are for observers who follow these groups.
-    Those of wgmma are groups of the warps of a warpgroup (`ptxlab.engine.warpgroups`).
+    See `Word.PERMITTED`. Bulk copies that have performed are in no group. Groups of wgmma are those of the warps of a warpgroup
+    (`ptxlab.engine.warpgroups`).
     """
     effects, operands = op.effects, op.operands
     if op.row.kind != "service" or op.row.flow is not None or program.stepped:
         return False
     if isinstance(effects, CommitGroup | WaitGroup):
-        if effects.of is Completion.WGMMA_GROUP:
-            return all(type(operand) is Const for operand in operands)
-        return effects.of is Completion.BULK_GROUP and not program.recorded
+        return effects.of is not Completion.COPY_GROUP and all(type(operand) is Const for operand in operands)
     if isinstance(effects, CompletionArrival):
         address, *ctas = operands
         return effects.of is Completion.COMMIT and _is_address(program, address) and _are_numbers(program, ctas, 16)
@@ -93,14 +99,15 @@ def coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
 
 def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
     """Whether compiled code can read the operands of a copy of a box (`ptxlab.engine.box_copies`)."""
-    addresses = [op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0]
+    addresses = (op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0)
     coordinates = coordinates_of(op.operands[box.tensor_map])
     masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
-    return (
-        all(_is_address(program, operand) for operand in addresses)
-        and _are_numbers(program, coordinates, 32)
-        and _are_numbers(program, masks, 16)
-    )
+    return are_addresses(program, addresses) and _are_numbers(program, coordinates, 32) and _are_numbers(program, masks, 16)
+
+
+def are_addresses(program: Program, operands: Iterable[Resolved]) -> bool:
+    """Whether compiled code can read all of some operands as addresses."""
+    return all(_is_address(program, operand) for operand in operands)
 
 
 def _is_register(program: Program, operand: Resolved, *bits: int) -> bool:
@@ -127,5 +134,5 @@ def direct_arrivals(program: Program) -> tuple[Op, ...]:
 
 
 def direct_groups(program: Program) -> tuple[Op, ...]:
-    """The groups of operations that compiled code may complete where no observer must see them and all of them perform at once."""
+    """The groups of operations that compiled code may complete where observers permit it and all of them perform at once."""
     return tuple(op for op in program.ops if is_direct_arrival(program, op) and isinstance(op.effects, CommitGroup | WaitGroup))

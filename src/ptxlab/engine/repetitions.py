@@ -6,7 +6,7 @@ state; each state has a number. Where it may have changed, the number of the CTA
 
 Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.box_copies`), and one
 execution tells it how to copy all boxes of a tensor map. Observers are told which box is copied, and where it goes (`CopyWord`); each
-function is called once for all CTAs that receive it.
+function is called once for all CTAs that receive it. The same holds for cancellations of clusters (`ptxlab.engine.cancellations`).
 
 The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each
 execution has calls of functions that do what the observers do, before what the instruction does; these executions end with the launch.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.direct_services import has_box_operands
+from ptxlab.engine.direct_services import are_addresses, has_box_operands
 from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Pipe, Unit
@@ -40,6 +40,7 @@ __all__ = [
     "FACTOR",
     "FUNCTION",
     "KEY",
+    "MOST_RECEIVERS",
     "NO_STATE",
     "REGISTERS",
     "SLOTS",
@@ -69,6 +70,8 @@ The last one is the address of a function that is called before them with the sa
 none. If its result is not 0, the handler must be called.
 """
 _CALL_BYTES = 16
+MOST_RECEIVERS = 16
+"""As many bits has the CTA mask of a multicast, and as many CTAs has the largest cluster."""
 STATE_SHIFT = 32
 """Where in the key the number of the state begins; below it is the index of the instruction."""
 NO_STATE = 0
@@ -84,10 +87,10 @@ handler must be called.
 
 
 class CopyWord(IntEnum):
-    """The words of a copy of a box to shared memory, which is certain to be legal."""
+    """The words of a copy of a box to or from shared memory, which is certain to be legal."""
 
     LANE = 0
-    """the one that executes the instruction"""
+    """the one that executes the instruction; of a store the mask of all that do, with the same operands"""
     HOST = 1
     """the host address of the box in shared memory"""
     SIZE = 2
@@ -125,8 +128,8 @@ _MOST_REGISTERS, _MOST_OF_WARPGROUP = WORDS_GIVEN - REGISTERS, NAME_WORDS - 1
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     """The registers that name the execution of an instruction that a lane or warp repeats; None if compiled code never repeats it.
 
-    They decide what it does, but for a copy of a box, of which they are the address of the tensor map. Recorded programs are for observers,
-    who know how to follow the copies to shared memory. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
+    They decide what it does, but for a copy of a box, of which they are the address of the tensor map, and for a cancellation of a
+    cluster. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
     """
     effects, operands, most = op.effects, op.operands, _MOST_REGISTERS
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
@@ -141,10 +144,14 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     elif op.aligned or op.row.flow is not None or program.writes[op.index]:
         return None
     elif effects.box is not None:
-        if (program.recorded and effects.box.barrier < 0) or not has_box_operands(program, op, effects.box):
+        if not has_box_operands(program, op, effects.box):
             return None
         tensor_map = operands[effects.box.tensor_map]
         operands = (replace(tensor_map, extra=()) if isinstance(tensor_map, Addr) else tensor_map,)
+    elif effects.unit is Unit.LAUNCH_CONTROL:
+        if not are_addresses(program, operands):
+            return None
+        operands = ()
     elif effects.pipe not in (Pipe.MMA, Pipe.COPY, Pipe.COPY_4X256B):
         return None
     bases = [operand.base if isinstance(operand, Addr) else operand for operand in operands]

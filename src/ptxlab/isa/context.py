@@ -405,12 +405,23 @@ class WarpContext(Protocol):
         The handler has issued ``operation``; if the launch is observed, whether compiled code repeats it is up to the observers.
         """
 
-    def repeat_box(self, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
-        """Let compiled code copy the boxes of the tensor map at a generic address, by one lane, instead of calling the handler.
+    @property
+    def repeats_in_any_state(self) -> bool:
+        """Whether compiled code would repeat executions of the instruction, by whatever lanes, if it knew how (`repeat_box`)."""
 
-        It does so as long as this is the tensor map and a copy is certain to be legal. ``words`` is the host address of its `BoxWord`;
+    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
+        """Let compiled code copy the boxes of the tensor map at a generic address, instead of calling the handler.
+
+        It does so as long as this is the tensor map and a copy is certain to be legal, by one lane, or where all lanes store the same. The
+        registers of ``lane`` name the tensor map. ``words`` is the host address of its `BoxWord`;
         ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
         is up to the observers.
+        """
+
+    def repeat_cancellation(self, operation: AsyncOperation) -> None:
+        """Let compiled code cancel clusters, by one lane, instead of calling the handler, where that is certain to be legal.
+
+        The handler has issued ``operation``; if the launch is observed, whether compiled code cancels is up to the observers.
         """
 
     def spin(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.machine.observe.event_buffer import CAPACITY
 
 from .small_kernels import SCHEDULES, WGMMA, found, launch, text
@@ -77,3 +78,21 @@ def test_a_product_follows_the_waits_of_all_four_warps(wait: str, code: str | No
         copy, product = lines.index(COPY) + 1, result.diagnostics[0].place.line
         where = f"before the barrier that lets line {product} go on" if barrier else f"in the same threads, before line {product}"
         assert result.diagnostics[0].fix == f"insert fence.proxy.async after the wait for line {copy}, {where}"
+
+
+@pytest.mark.parametrize("more", range(8))
+def test_the_slot_of_a_warpgroup_may_make_all_rows_wider(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many slots are free when the first product executes."""
+    begin, made = Clocks.__init__, []
+
+    def fill(self: Any, *given: Any) -> None:
+        begin(self, *given)
+        made.append(self.rows.shape[2])
+        while 2 * (len(self.owners) + more) < made[-1]:
+            self.slot(None, "more")
+
+    monkeypatch.setattr(Clocks, "__init__", fill)
+    end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n" + WAIT_ALL
+    body = PLACES + "\n".join((COPY, COMMIT, WAIT_ALL, "fence.proxy.async.shared::cta;", WGMMA, end))
+    assert found(launch(body, target="sm_90a", block=128)) == []
+    assert len(made) == 1

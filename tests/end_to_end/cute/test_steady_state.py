@@ -1,4 +1,4 @@
-"""Once a loop of a CuTe DSL kernel has executed a few times, Python executes none of its instructions.
+"""Once a loop of a CuTe DSL kernel, over k or over tiles, has executed a few times, Python executes none of its instructions.
 
 As in `tests.end_to_end.test_steady_state`.
 """
@@ -58,6 +58,13 @@ def block_scaled(k: int, bits: int) -> Any:
     return module.BlockScaledGemm(element, scale, block, tile=(128, 128, tile)), given, "sm_100a", {}
 
 
+def persistent(tiles: int, ctas: int) -> Any:
+    """One cluster takes all tiles."""
+    a, b = (integers(seed, (rows, 128), np.float16) for seed, rows in ((1, 128 * ctas * tiles), (2, 64)))
+    made = example("persistent_gemm").PersistentGemm((128 * ctas, 64, 64), ctas=ctas)
+    return made, (a, b, np.zeros((len(a), len(b)), np.float16)), "sm_100a", {"device": ptxlab.Device("sm_100a", sms=ctas, ctas_per_sm=1)}
+
+
 KERNELS: dict[str, Callable[[int], Any]] = {
     "dense": lambda f: gemm("dense", 1024 * f, np.float16),
     "dense by pairs": lambda f: gemm("dense", 1024 * f, ml_dtypes.bfloat16, 256, mn=True, tile=(256, 128, 64), ctas=2),
@@ -65,6 +72,8 @@ KERNELS: dict[str, Callable[[int], Any]] = {
     "block-scaled by 32": lambda f: block_scaled(2048 * f, 8),
     "block-scaled by 16": lambda f: block_scaled(4096 * f, 4),
     "attention": lambda f: attention(1024 * f),
+    "tiles": lambda f: persistent(8 * f, 1),
+    "tiles of pairs": lambda f: persistent(8 * f, 2),
 }
 
 

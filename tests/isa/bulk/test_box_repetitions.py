@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ptxlab
 from ptxlab.engine import repetitions
-from ptxlab.engine.llvm import _direct_services
+from ptxlab.engine.llvm import _known_executions
 from ptxlab.isa.bulk import _tensor
 from ptxlab.machine.warp import context_words
 
@@ -104,6 +104,71 @@ def test_stores() -> None:
     for bad, code in (((-64, 0), "D724"), ((4, 0), "D724")):
         _, result, _ = both({(0, 0): [*filled, *stores[:2], step("store", at=bad)]})
         assert [d.code for d in result.diagnostics] == [code]
+
+
+@pytest.mark.parametrize("lanes", [3, 0x8000_0010, 0xFFFF_FFFF])
+def test_lanes_that_store_the_same_box(lanes: int) -> None:
+    """Each lane counts as progress; the handler executes them one after the other."""
+    fresh()
+    filled = [step("expect", amount=4 * BOX), step("arrive"), *loads(4), step("wait")]
+    stores = [step("store", dst=BOX * (n % 4), at=(16 * n, 2 * n), lanes=lanes) for n in range(8)]
+    lists = {(0, 0): [*filled, *stores, step("wait for stores", lanes=lanes)]}
+    for times in (1 + lanes.bit_count(), 0):
+        _, result, handled = both(lists)
+        assert result.ok
+        assert len(handled) == times
+
+
+def test_lanes_that_store_different_boxes() -> None:
+    """The handler is called where a coordinate, the place in shared memory or the tensor map differs."""
+    text = """
+.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map0[128], .param .align 64 .b8 map1[128])
+{
+.shared .align 1024 .b8 buffer[32768];
+.reg .pred p, q;
+.reg .b32 i, x, y, at, tid, r;
+.reg .b64 m, other;
+mov.u32 tid, %tid.x;
+setp.ge.u32 p, tid, 4;
+@p exit;
+mov.u32 i, 0;
+FILL:
+mad.lo.u32 at, i, 16, tid; shl.b32 at, at, 2; mov.u32 r, buffer; add.u32 r, r, at; mul.lo.u32 x, at, 77777; st.shared.u32 [r], x;
+add.u32 i, i, 1; setp.lt.u32 p, i, 512; @p bra FILL;
+bar.warp.sync 0xf;
+mov.b64 m, map0; cvta.param.u64 m, m; mov.b64 other, map1; cvta.param.u64 other, other;
+mov.u32 i, 0;
+LOOP:
+and.b32 r, i, 3;
+mul.lo.u32 y, i, 8; mov.u32 x, 0; mov.u32 at, buffer;
+setp.eq.u32 p, r, 1; @p mad.lo.u32 x, tid, 16, 0;
+setp.eq.u32 p, r, 2; @p mad.lo.u32 at, tid, 1024, at;
+setp.eq.u32 p, r, 3; setp.eq.and.u32 q, tid, 2, p; @q mov.b64 m, other;
+cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [m, {x, y}], [at];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+mov.b64 m, map0; cvta.param.u64 m, m;
+add.u32 i, i, 1; setp.lt.u32 p, i, 32; @p bra LOOP;
+ret;
+}
+"""
+    found, table = [], context_words._table_of_repetitions
+    for way in (lambda launch: 0, table, table):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(context_words, "_table_of_repetitions", way)
+            HANDLED.clear()
+            device = ptxlab.Device("sm_100a")
+            arrays = [device.array(np.zeros((256, 64), np.uint8)) for _ in range(2)]
+            args = [ptxlab.TensorMap(array, box=(16, 8)) for array in arrays]
+            result = ptxlab.loads(text).kernel().launch(grid=1, block=32, args=args, check="none", device=device)
+            assert result.ok, result.diagnostics
+            found.append(([array.numpy().tobytes() for array in arrays], result.stats.services, len(HANDLED)))
+    (_, _, every), *_ = found
+    assert [each[:2] for each in found] == [found[0][:2]] * 3
+    assert every == 32 * 4
+    assert all(24 * 4 <= times <= 24 * 4 + 8 for *_, times in found[1:])
 
 
 def test_stores_to_an_array_of_the_host() -> None:
@@ -333,7 +398,7 @@ def test_several_tensor_maps(name: str, value: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PTXLAB_CACHE", "off")
     monkeypatch.setattr(repetitions, name, value)
     if name == "FACTOR":
-        monkeypatch.setattr(_direct_services, name, value)
+        monkeypatch.setattr(_known_executions, name, value)
     steps = [step("load", dst=BOX * (n % 12), at=(16, n), which=(0, 1, GLOBAL + 2, GLOBAL + 3)[n % 4]) for n in range(20)]
     _, result, handled = both({(0, 0): [step("expect", amount=20 * BOX), step("arrive"), *steps, step("wait")]})
     fresh()
@@ -360,7 +425,7 @@ def random_steps(choice: Random, own: int, bold: float) -> list[Step]:
             at = choice.choice((-16, 4, 500, 0)), choice.choice((-1, 60, 64))
         if choice.random() < bold / 4:
             bar, dst = choice.choice((bar, 4, 2 << 24)), choice.choice((dst, 64, SIZE, 3 << 24))
-        lanes = choice.choice((1, 1, 1, 1 << 31, 1 << 7, 3 if choice.random() < bold else 1))
+        lanes = choice.choice((1, 1, 1, 1 << 31, 1 << 7, 3 if kind == "store" or choice.random() < bold else 1))
         found.append(step(kind, dst, bar, amount, at, lanes, which))
     return found
 

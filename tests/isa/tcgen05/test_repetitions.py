@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from ptxlab.engine import repetitions
-from ptxlab.engine.llvm import _direct_services
+from ptxlab.engine.llvm import _known_executions
 from ptxlab.isa.tcgen05 import _alloc, _mma
 from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.warp import context_words
@@ -205,7 +205,7 @@ def test_any_sequence(rows: list[tuple[int, ...]], group: int, most: int, seed: 
 
 def test_executions_with_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXLAB_CACHE", "off")
-    for each in (repetitions, _direct_services):
+    for each in (repetitions, _known_executions):
         monkeypatch.setattr(each, "FACTOR", 0)
     image, before = state(1)
     table = image[:, ROWS:].view(np.uint32).reshape(1, -1, 8)

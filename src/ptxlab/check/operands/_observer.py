@@ -32,7 +32,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.listed_words import ListedWords
 from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, Product, TileArray
 from ptxlab.machine.launch.program_facts import copies_words
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import ObservedRepetition, Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.observe.observer import ObservedRepetition
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck"]
@@ -149,6 +148,8 @@ class OperandCheck(Observer):
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         if operation.tensor_copy is not None:
             return self._tensor_copies.repetition(operation, operation.tensor_copy())
+        if all(each is None for each in (operation.product, operation.tiles, operation.bytes_copied, operation.words)):
+            return ObservedRepetition()
         return (self._compiled if operation.tiles is None else self._copies).repetition(operation)
 
     def _words_of(self, cta: Any) -> Words | None:

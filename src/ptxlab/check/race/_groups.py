@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.check.model import Component, Kind
@@ -18,26 +18,18 @@ from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["WgmmaGroups", "group_handlers"]
+__all__ = ["BulkGroups", "WgmmaGroups", "group_handlers", "ring_size"]
 
 _DONE = (Component.DONE,)
 _ISSUED_WORD = int(StateWord.ISSUED)
 _MOST_GROUPS = 1 << 16
-"""No program waits for all groups of wgmma but more than so many."""
+"""No program waits for all groups of wgmma or of bulk copies but more than so many."""
 
 
 def _count(warp: Warp, op: Op) -> int:
     """The number of groups that a wait leaves pending, without a sign."""
     operand = op.operands[0]
     return operand.value & 0xFFFFFFFF if isinstance(operand, Const) else warp.uniform(0)
-
-
-def _is_grouped(what: Hashable, mask: int) -> bool:
-    """Whether a slot numbers the bulk copies of one of these lanes: those that commit_group holds, or what other copies read.
-
-    Kernels wait with wait_group.read until copies have read their tensor map before they change it, whatever completes the copies.
-    """
-    return isinstance(what, tuple) and what[0] in ("bulk group", "bulk reads") and bool(mask >> what[1] & 1)
 
 
 def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, components: Iterable[Component]) -> None:
@@ -50,22 +42,21 @@ def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, com
             del slot.groups[: complete - 1]
 
 
-def _commit_bulk(warp: Warp, op: Op) -> None:
-    """cp.async.bulk.commit_group: one sequence of groups for each lane."""
-    _, agent = warp.state["race"]
-    for what, slot in agent.slots.items():
-        if _is_grouped(what, warp.mask):
-            slot.groups.append(slot.clock)
+class BulkGroups:
+    """Groups of bulk copies: one sequence of them for each lane. Compiled code moves the clocks.
 
+    A group also has what the lane's copies read that mbarriers report: kernels wait with wait_group.read until copies have read their
+    tensor map before they change it, whatever completes the copies.
+    """
 
-def _wait_bulk(warp: Warp, op: Op) -> None:
-    """cp.async.bulk.wait_group, or with ``.read``: only until the sources have been read."""
-    assert isinstance(op.effects, WaitGroup)
-    clocks, agent = warp.state["race"]
-    pending, components = _count(warp, op), [Component.EARLY] if op.effects.sources else Component
-    for what, slot in agent.slots.items():
-        if _is_grouped(what, warp.mask):
-            _complete_groups(clocks, agent, slot, pending, components)
+    def __init__(self, recorder: AccessRecorder) -> None:
+        self._recorder = recorder
+
+    def step(self, warp: Warp, op: Op) -> None:
+        """Lanes of a warp have executed cp.async.bulk.commit_group or cp.async.bulk.wait_group."""
+        _, agent = warp.state["race"]
+        self._recorder.load(agent)
+        self._recorder.shadow.step_of_lanes(op.index, warp.mask)
 
 
 def _copies(warp: Warp) -> tuple[Clocks, Agent, CopySlot]:
@@ -98,15 +89,15 @@ class WgmmaGroups:
 
     def __init__(self, recorder: AccessRecorder) -> None:
         self._recorder = recorder
-        self._ends = recorder.launch.facts.of(_ring_size)
+        self._ends = recorder.launch.facts.of(ring_size, Completion.WGMMA_GROUP)
 
     def _clock(self, clocks: Clocks, agent: Agent) -> WarpgroupClock:
         return WarpgroupClock.of(clocks, agent, self._ends, self._recorder.launch.program.ops)
 
     def _until_done(self, clocks: Clocks, agent: Agent, act: Callable[[int], bool], op: Op) -> None:
         """Let compiled code do something for a warp: make what it needs."""
-        self._recorder.load(agent)
         group = self._clock(clocks, agent)
+        self._recorder.load(agent)  # its rows may have become wider
         while not act(op.index):
             group.enlarge(agent.rows.shape[1])
 
@@ -129,18 +120,17 @@ class WgmmaGroups:
             recorder.record(clocks, agent, group.slot, Kind.WGMMA, op, accesses, group.newest())
 
 
-def _ring_size(program: Any) -> int:
-    """A power of two: no wgmma.wait_group of a program leaves as many groups pending."""
-    counts = [op.operands[0] for op in program.ops if isinstance(op.effects, WaitGroup) and op.effects.of is Completion.WGMMA_GROUP]
+def ring_size(program: Any, of: Completion) -> int:
+    """A power of two: no wait of a program leaves as many groups of a kind pending."""
+    counts = [op.operands[0] for op in program.ops if isinstance(op.effects, WaitGroup) and op.effects.of is of]
     most = max([min(count.value, _MOST_GROUPS) for count in counts if isinstance(count, Const)], default=0)
     return 1 << (most + 1).bit_length()
 
 
-def group_handlers(wgmma: WgmmaGroups) -> Handlers:
+def group_handlers(wgmma: WgmmaGroups, bulk: BulkGroups) -> Handlers:
     """The handlers of commits and waits, by what completes the operations."""
-    of_copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
-    commits: dict[Completion, Handler] = {of_copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.step}
-    waits: dict[Completion, Handler] = {of_copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.step}
+    steps: dict[Completion, Handler] = {Completion.BULK_GROUP: bulk.step, Completion.WGMMA_GROUP: wgmma.step}
+    commits, waits = ({**steps, Completion.COPY_GROUP: of_copies} for of_copies in (_commit_copies, _wait_copies))
     return {
         Asynchronous: lambda effect: wgmma.step if effect.completion is Completion.WGMMA_GROUP else None,
         CommitGroup: lambda effect: commits[effect.of],

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.clocks.slots import BulkSlot, Slot
+from ptxlab.check.race.shadow.copies_ir import note_equal_writes
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Unit
@@ -137,12 +137,12 @@ class Operations:
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code issues an operation again that `issued` has handled; None if it cannot."""
-        op, (issue, issued, copied) = operation.op, self._recorder.shadow.repeated
+        op, (issue, issued, *copied) = operation.op, self._recorder.shadow.repeated
         form = self._forms.get(op.index)
         if not issue or form is None or self._accumulators is not None:
             return None
         if form.handler == self._copy:
-            return self._repeated_copy(operation, form.kind, copied)
+            return self._repeated_copy(operation, form.kind, *copied)
         accesses = None if operation.accesses is None else operation.accesses()
         of_group = isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.WARPGROUP
         if not (of_group or form.handler == self._pipe_operation) or form.numbered or type(accesses) is not tuple:
@@ -152,15 +152,20 @@ class Operations:
             found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
         return ObservedRepetition(record=((issued if of_group else issue, address_of(found)),), kept=(found, accesses))
 
-    def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int) -> ObservedRepetition | None:
-        """The same for a copy; None unless it completes on an mbarrier of each CTA that receives it."""
-        op, completion = operation.op, operation.agent
-        if completion is None or not completion.slots:
+    def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int, stored: int) -> ObservedRepetition | None:
+        """The same for a copy; None unless its group or an mbarrier of each CTA that receives it completes it.
+
+        Of one that a group completes only accesses may matter.
+        """
+        op = operation.op
+        of_group, completion = _of(operation).completion is Completion.BULK_GROUP, operation.agent
+        if completion is None or not (of_group or completion.slots) or (of_group and self._recorder.watches_all):
             return None
         found = self._repeated_copies.get(op.index)
         if found is None:
             found = self._repeated_copies[op.index] = self._recorder.words_of_copy(kind, op)
-        return ObservedRepetition(record=((copied, address_of(found)),), kept=found)
+        note_equal_writes(found, self._recorder.findings.knows_equal_writes)
+        return ObservedRepetition(record=((stored if of_group else copied, address_of(found)),), kept=found)
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:
         """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
@@ -214,8 +219,9 @@ class Operations:
                 slots[id(barrier)] = clocks.bulk(agent, barrier, ops)
                 self._recorder.issuers.setdefault((barrier.rank, barrier.offset), {})[agent.index] = None
                 self._recorder.issuing_lanes.setdefault(agent.index, {})[lane] = None
-        first = clocks.bulk_reads(agent, lane, ops) if slots else clocks.own(agent, ("bulk group", lane))
-        is_recorded, words[_ISSUED_WORD] = words[_ISSUED_WORD], 0  # compiled code has numbered the copy, and recorded its accesses
+        first = clocks.bulk_reads(agent, lane, ops) if slots else clocks.bulk_group(agent, lane, ops)
+        is_recorded = words[_ISSUED_WORD] > 0  # compiled code has numbered the copy, and recorded its accesses
+        words[_ISSUED_WORD] -= is_recorded
         first.clock += not is_recorded
         operation.agent = completion = _pending_completion(clocks, agent)
         for key, slot in slots.items():
@@ -225,8 +231,8 @@ class Operations:
                 completion.covers(slot, slot.clock)
         if slots:
             completion.covers(first, first.clock)
-        else:
-            self._recorder.findings.clusters.stored(first.name, first.clock, _digest(accesses))
+        elif not is_recorded:
+            first.keep(_digest(self._recorder.shadow, accesses))
         if is_recorded:
             self._recorder.judge(clocks, agent)
             return
@@ -270,15 +276,16 @@ def _completion_of(clocks: Clocks, agent: Agent, slot: Slot) -> PendingCompletio
     return completion
 
 
-def _digest(accesses: Iterable[MemoryAccess]) -> int:
+def _digest(shadow: Shadow, accesses: Iterable[MemoryAccess]) -> int:
     """A digest of what a copy reads and where it writes it: two copies that are equal in both do not conflict."""
     digest = 0
     for access in accesses:
         if access.write:
-            digest = crc32(access.starts.tobytes(), digest)
+            digest = shadow.digest(digest, access.starts)
         else:
             for start, size in zip(access.starts.tolist(), np.broadcast_to(access.sizes, access.starts.shape).tolist(), strict=True):
-                digest = crc32(ctypes.string_at(start, size), digest)
+                read = ctypes.string_at(start, size)
+                digest = shadow.digest(digest, np.frombuffer(read + bytes(-size % 8), np.uint64))
     return digest
 
 

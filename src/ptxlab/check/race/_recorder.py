@@ -23,6 +23,9 @@ from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
     ANNOUNCES,
     ARRIVES_ONCE,
+    BULK_COMMIT,
+    BULK_SOURCES,
+    BULK_WAIT,
     COMMIT,
     COPY_ACCESS,
     COPY_WAIT,
@@ -55,6 +58,7 @@ from ptxlab.isa.effects import (
     Completion,
     CompletionArrival,
     Fence,
+    Local,
     MbarrierArrive,
     MbarrierInitFence,
     MbarrierWait,
@@ -98,8 +102,8 @@ class AccessRecorder:
         self.launch = launch
         undefined, outside = bool(launch.kept), launch.options.outside
         self.watches_sources = undefined or sources_change(launch)
-        watches_all = undefined or (outside is not None and outside.wants_accesses())
-        self.unwatched_sources = frozenset() if watches_all else constant_sources(launch)
+        self.watches_all = undefined or (outside is not None and outside.wants_accesses())
+        self.unwatched_sources = frozenset() if self.watches_all else constant_sources(launch)
         """The tensor copies of which nothing that they read is written."""
         self._columns = {
             index: columns_of(launch.program.ops[index], native)
@@ -171,8 +175,9 @@ class AccessRecorder:
 
     def words_of_copy(self, kind: Kind, op: Op) -> NDArray[np.int64]:
         """The words with which compiled code records what a copy writes and reads as `record` does."""
-        reads = op.index | kind << _KIND_SHIFT
-        return words_of_copy(op.index, reads | 1 << HOW_SHIFT, reads, op.index not in self.unwatched_sources)
+        reads, effects = op.index | kind << _KIND_SHIFT, op.effects
+        watched = isinstance(effects, Asynchronous) and effects.tensor_map and op.index not in self.unwatched_sources
+        return words_of_copy(op.index, reads | 1 << HOW_SHIFT, reads, watched)
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""
@@ -209,23 +214,25 @@ def _op_table(program: Program, reaching: tuple[Scope, Scope], unwatched: frozen
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = of_group
         elif is_direct_arrival(program, op):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_arrival(op)
-        elif is_direct(program, op):
+        elif is_direct(program, op) and not isinstance(op.effects, Local):
             table[op.index, OpWord.HOW], table[op.index, OpWord.DETAIL] = _describe_wait(op)
     table[[2 * len(program.ops) + index for index in program.noted_ends], OpWord.HOW] = HANDLED
     return table
 
 
 def _describe_step(op: Op) -> tuple[int, int] | None:
-    """The words `OpWord.HOW` and `OpWord.DETAIL` of a wgmma.mma_async, wgmma.commit_group or wgmma.wait_group."""
+    """The words `OpWord.HOW` and `OpWord.DETAIL` of a wgmma.mma_async, and of groups of wgmma and of bulk copies."""
     effects = op.effects
     if isinstance(effects, Asynchronous) and effects.completion is Completion.WGMMA_GROUP:
         return HANDLED | WARPGROUP_SHARE, 0
-    if not isinstance(effects, CommitGroup | WaitGroup) or effects.of is not Completion.WGMMA_GROUP:
+    if not isinstance(effects, CommitGroup | WaitGroup) or effects.of is Completion.COPY_GROUP:
         return None
+    of_bulk = effects.of is Completion.BULK_GROUP
     if isinstance(effects, CommitGroup):
-        return HANDLED | WARPGROUP_COMMIT, 0
+        return HANDLED | (BULK_COMMIT if of_bulk else WARPGROUP_COMMIT), 0
     (pending,) = op.operands
-    return HANDLED | WARPGROUP_WAIT, pending.value if isinstance(pending, Const) else 0
+    how = BULK_WAIT | (BULK_SOURCES if effects.sources else 0) if of_bulk else WARPGROUP_WAIT
+    return HANDLED | how, pending.value & 0xFFFFFFFF if isinstance(pending, Const) else 0
 
 
 def _describe_wait(op: Op) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
-from ptxlab.check.race._groups import WgmmaGroups, group_handlers
+from ptxlab.check.race._groups import BulkGroups, WgmmaGroups, group_handlers, ring_size
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
@@ -33,8 +33,10 @@ from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.effects import (
     Access,
     AllocPermitRelease,
+    Completion,
     CompletionArrival,
     Effect,
+    Extract,
     Fence,
     GridLaunch,
     GridWait,
@@ -82,7 +84,7 @@ _FENCES: dict[type[Effect], _Fence] = {
 }
 """What fences, and waits that are not services, do to the clocks of the warp that executes them."""
 
-_ACCESSES_ONLY = dict.fromkeys((Access, AllocPermitRelease, Local, RegisterPool, TensorTransfer), lambda effect: None)
+_ACCESSES_ONLY = dict.fromkeys((Access, AllocPermitRelease, Extract, Local, RegisterPool, TensorTransfer), lambda effect: None)
 """Services that change no clock when they are complete."""
 
 
@@ -107,7 +109,7 @@ class Sanitizer(Observer):
             **_ACCESSES_ONLY,
             **barriers.handlers(),
             **self._tensor_memory.handlers(),
-            **group_handlers(wgmma),
+            **group_handlers(wgmma, BulkGroups(recorder)),
         }
         self._heads = self._buffer.heads
         self._serial = BEFORE + 1
@@ -205,7 +207,8 @@ class Sanitizer(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Watch the shared and tensor memory of a new cluster."""
         slots = 1 + self._copies + len(self._tensor_memory.slots)
-        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model, slots)
+        ends = self.launch.facts.of(ring_size, Completion.BULK_GROUP)
+        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model, slots, ends)
         self._findings.clusters.start(clocks)
         self._serial += 1
         for cta in ctas:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
@@ -13,7 +14,7 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import AgentWord
-from ptxlab.check.race.shadow.transfers import TransferWord, first_lane, transferred_ranges
+from ptxlab.check.race.shadow.transfers import LoadState, TransferWord, first_lane, transferred_ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Alloc, Dealloc, TensorTransfer, TensorWait
@@ -32,6 +33,7 @@ __all__ = ["HELD", "LOADS", "TensorMemoryAccesses", "wait_for_transfers"]
 _ENTRIES = 6
 """Of a cell of the shadow."""
 _LOAD_SLOT, _STORE_SLOT, HELD, LOADS = map(int, (TransferWord.LOAD_SLOT, TransferWord.STORE_SLOT, TransferWord.HELD, TransferWord.LOADS))
+_STATES = {None: LoadState.UNKNOWN, True: LoadState.READ, False: LoadState.UNREAD}
 _GRANULES = 4
 """Of a column."""
 _MOST_WARPS = 64
@@ -52,6 +54,12 @@ class TensorMemoryAccesses:
         self._consumption = launch.facts.of(Consumption)
         self._transfers_occur, found = launch.facts.of(_transfers)
         self.slots = found if launch.cluster_size * launch.warps_per_cta <= _MOST_WARPS else ()
+        ops, loads = len(launch.program.ops), self._consumption.loads if self._transfers_occur else {}
+        self._read_before = {load: np.zeros(ops, np.uint8) for load in loads}
+        """For each load by op: `LoadState`."""
+        self._rows_of_loads: NDArray[np.uint64] = np.zeros(ops, np.uint64)
+        for load, row in self._read_before.items():
+            self._rows_of_loads[load] = address_of(row)
         self._watched: dict[int, Object] = {}
         """By the tensor memory of an SM."""
         self._transfers = BoundedCache[tuple[int, int, int, int], MemoryAccess](4096)
@@ -78,6 +86,7 @@ class TensorMemoryAccesses:
         if self._transfers_occur:
             made = np.zeros(TransferWord.END, np.int64)
             made[TransferWord.BASE] = warp.cta.tensor_address + first_lane(warp.warp_id)
+            made[TransferWord.READ_BEFORE] = address_of(self._rows_of_loads)
             agent.transfers, agent.words[AgentWord.TRANSFERS] = made.data, address_of(made)
             for write in self.slots:
                 self._slot(clocks, agent, write)
@@ -134,6 +143,8 @@ class TensorMemoryAccesses:
         done = 0
         while done < len(loads) and self._consumption.consumed(loads[done][0], index, agent.read):
             done += 1
+        for load, _ in loads[: done + 1]:
+            self._read_before[load][index] = _STATES[self._consumption.certain(load, index)]
         if done:
             clocks.advance(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
             del loads[:done]

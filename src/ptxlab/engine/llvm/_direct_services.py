@@ -6,36 +6,27 @@ Where their outcome is certain (`ptxlab.engine.direct_services`), and where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.box_copies import STORE, load_name
+from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
+from ptxlab.engine.llvm._known_executions import known_name, repeat_name
 from ptxlab.engine.llvm._native_calls import Caller
+from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
-from ptxlab.engine.repetitions import (
-    ASK,
-    ENTRY_WORDS,
-    FACTOR,
-    FUNCTION,
-    KEY,
-    REGISTERS,
-    SLOTS,
-    STATE_SHIFT,
-    WORDS_GIVEN,
-    CopyWord,
-    emit_calls,
-    operands_used,
-)
+from ptxlab.engine.repetitions import STATE_SHIFT, CopyWord, operands_used
 from ptxlab.isa.effects import (
     Asynchronous,
     BoxOperands,
     CommitGroup,
     Completion,
     CompletionArrival,
+    Extract,
     MbarrierArrive,
     MbarrierWait,
     Unit,
@@ -43,7 +34,7 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
 from ptxlab.isa.warpgroup_words import GroupWord
-from ptxlab.native.builder import Function, Module, Value
+from ptxlab.native.builder import Value
 
 __all__ = ["emit_arrival", "emit_direct", "emit_repetition"]
 
@@ -61,6 +52,8 @@ def emit_direct(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Callab
     with code.when(context.pointer(Word.SERVICES).ne(0) & permitted.gt(0)):
         if isinstance(op.effects, MbarrierWait):
             service.pass_complete_phase(op.effects, permitted)
+        elif isinstance(op.effects, Extract):
+            service.extract(op.effects)
         else:
             with code.when(context.word(Word.DEFERRED).eq(0)):
                 service.complete(code.const("i64", 0))
@@ -75,7 +68,7 @@ def emit_arrival(caller: Caller, frame: Value, op: Op, mask: Value, go_on: Calla
             if op.effects.of is Completion.WGMMA_GROUP:
                 service.warpgroup_group(isinstance(op.effects, CommitGroup), permitted)
             else:
-                service.count()
+                service.complete(caller.code.const("i64", 0))
         elif isinstance(op.effects, CompletionArrival):
             service.commit()
         else:
@@ -86,84 +79,34 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
     """Emit code that repeats an execution for the one lane of ``mask`` if the machine has said how, and continues with ``go_on``.
 
     Otherwise execution reaches the code that the caller emits next, which returns to the scheduler. ``registers`` decide what it does. All
-    lanes issue their warp's share of a wgmma.mma_async.
+    lanes issue their warp's share of a wgmma.mma_async. Several lanes may store the same box to the same place.
     """
     code, context = caller.code, caller.context
     service = _Service(caller, frame, op, mask, go_on)
     if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.WARPGROUP:
         service.issue_share(registers)
         return
+    if isinstance(op.effects, Asynchronous) and op.effects.box is not None and op.effects.box.barrier < 0:
+        box = op.effects.box
+        used = (register for at in (box.tensor_map, box.shared) for register in operand_registers(op.operands[at]))
+        with code.when(service.is_same_in_all(dict.fromkeys(used))):
+            service.copy_box(box, service.values(registers))
+        return
     with code.when((mask & (mask - 1)).eq(0)):
         lane, values = service.lane, service.values(registers)
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
             service.copy_box(op.effects.box, values)
             return
+        if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.LAUNCH_CONTROL:
+            service.cancel_cluster()
+            return
         about = context, code.const("i64", op.index), lane
-        repeated = code.call(_repeat(code.module, len(values)), "i32", *about, *values)
+        repeated = code.call(repeat_name(code.module, len(values)), "i32", *about, *values)
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
             emit_progress(context, 1)
             service.count()
-
-
-def _function_of_values(module: Module, name: str, result: str, parameters: str, count: int) -> Function:
-    """A new outlined function, whose last parameters are so many values of registers."""
-    module.outlined[name] = name, result
-    return Function(module, name, result, parameters + "".join(f", i64 value{index}" for index in range(count)), internal=True)
-
-
-def _repeat(module: Module, count: int) -> str:
-    """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
-    name = f"repeat.{count}"
-    if name in module.outlined:
-        return name
-    code = _function_of_values(module, name, "i32", "ptr context, i64 op, i64 lane", count)
-    context, op, lane, *values = code.parameters
-    where = context.pointer(Word.REPEATED_IN)
-    state = where.word(0)
-    with code.when(state.eq(0)):
-        code.ret(0)
-    entry = code.call(_known(module, count), "ptr", context, (state << STATE_SHIFT) | op, *values)
-    with code.when(entry.eq(0)):
-        code.ret(0)
-    ask, arguments = entry.pointer(ASK), (where.pointer(1), entry.at(8 * WORDS_GIVEN))
-    with code.when(ask.ne(0)), code.when(code.call(ask, "i64", *arguments).ne(0)):
-        code.ret(0)
-    emit_calls(code, context, entry, lane, 0)
-    code.call(entry.pointer(FUNCTION), "void", *arguments)
-    code.ret(1)
-    return name
-
-
-def _known(module: Module, count: int) -> str:
-    """The function that returns the address of an execution with a key and so many values of registers, null if there is none."""
-    name = f"known.{count}"
-    if name in module.outlined:
-        return name
-    code = _function_of_values(module, name, "ptr", "ptr context, i64 key", count)
-    context, *same = code.parameters
-    table = context.pointer(Word.REPETITIONS)
-    with code.when(table.eq(0)):
-        code.ret(0)
-    mixed, *values = same
-    for value in values:
-        mixed = (mixed ^ value) * FACTOR
-        mixed = mixed ^ (mixed >> 32)
-    place, search = mixed.variable(), code.label("search")
-    code.jump(search)
-    code.begin(search)
-    entry = table.at((place.get() & (SLOTS - 1)) * (8 * ENTRY_WORDS))
-    with code.when(entry.word(FUNCTION).eq(0)):
-        code.ret(0)
-    differ = code.const("i1", 0)
-    for index, value in zip((KEY, *range(REGISTERS, REGISTERS + count)), same, strict=True):
-        differ = differ | entry.word(index).ne(value)
-    with code.when(differ):
-        place.set(place.get() + 1)
-        code.jump(search)
-    code.ret(entry)
-    return name
 
 
 @dataclass(slots=True)
@@ -222,6 +165,25 @@ class _Service:
                         context.set_words({Word.AWAITS: offset + wait.parity * BY_PARITY, Word.AWAITED_PHASE: phase})
                         context.store(place, Word.AWAITED_RESULT)
 
+    def extract(self, words: Extract) -> None:
+        """Words of a 128-bit register."""
+        caller, (targets, source), lanes = self.caller, self.op.operands, "<32 x i1>"
+        halves, mask = caller.row(self.frame, source, 128), self.mask
+        for target, word in zip(flatten(targets), words.words, strict=True):
+            if not isinstance(target, Reg) or caller.program.registers[target.index].offset < 0:
+                continue
+            found = caller.code.const("<32 x i32>", 0)
+            if word >= 0:
+                half = halves.at(256 * (word // 2)).load("<32 x i64>", align=64)
+                found = (half >> 32 * (word % 2)).to("<32 x i32>")
+            bits = caller.program.registers[target.index].bits
+            place = caller.row(self.frame, target, bits)
+            if bits == 1:
+                place.store((place.load("i32") & ~mask) | (found.ne(0).cast("i32") & mask))
+            else:
+                place.store(mask.cast(lanes).select(found, place.load("<32 x i32>", align=64)), align=64)
+        self.count()
+
     def arrive(self) -> None:
         """Arrivals of all lanes on one mbarrier, with the same count, or expectations of as many bytes."""
         caller, op, effects = self.caller, self.op, self.op.effects
@@ -250,11 +212,11 @@ class _Service:
                         row.store(left.get(), lane)
                         left.set(left.get() - count)
                 self.complete(caller.context.word(Word.ARRIVED))
-        if op.q.space == "shared::cluster" and isinstance(result, Unused) and not expects:
-            self.arrive_apart(place, amount, number)
+        if op.q.space == "shared::cluster" and isinstance(result, Unused) and arrives:
+            self.arrive_apart(place, amount, count, size, one * (1 + expects))
 
-    def arrive_apart(self, place: Resolved, amount: Resolved, count: Value) -> None:
-        """Arrivals of lanes on an mbarrier of another CTA each."""
+    def arrive_apart(self, place: Resolved, amount: Resolved, count: Value, size: Value, steps: Value) -> None:
+        """Arrivals of lanes on an mbarrier of another CTA each, each after the announcement of some bytes."""
         caller, code = self.caller, self.caller.code
         source, row, added = caller.address(self.frame, place)
         if source == "u":
@@ -267,13 +229,12 @@ class _Service:
             return row.load(f"i{source}", lane).to("i64") + added
 
         with code.each_bit(self.mask) as lane:
-            cta = caller.helper("mayarrive", "i64", caller.context, address(lane), count)
+            cta = caller.helper("mayarrive", "i64", caller.context, address(lane), count, size)
             apart.set(apart.get() & cta.gt(0) & (seen.get() & cta).eq(0))
             seen.set(seen.get() | cta)
         with code.when(apart.get()):
-            one, nothing = code.const("i64", 1), code.const("i64", 0)
             with code.each_bit(self.mask) as lane:
-                caller.helper("arrive_cluster", "i64", caller.context, address(lane), one, count, nothing, one)
+                caller.helper("arrive_apart", "i64", caller.context, address(lane), code.const("i64", 1), count, size, steps)
                 caller.record(self.op, code.const("i32", 1) << lane.to("i32"), caller.context.word(Word.ARRIVED))
             self.count()
 
@@ -299,20 +260,25 @@ class _Service:
             values.append(value.to("i64"))
         return values
 
+    def is_same_in_all(self, registers: Iterable[int]) -> Value:
+        """Whether each of the registers has the same value in all lanes."""
+        same = self.caller.code.const("i1", 1)
+        for index in registers:
+            register = self.caller.program.registers[index]
+            row = self.frame.at(register.offset)
+            if register.bits == 1:
+                bits = row.load("i32") & self.mask
+                same = same & (bits.eq(0) | bits.eq(self.mask))
+            else:
+                same = same & self._is_same(row, f"i{register.bits}")
+        return same
+
     def issue_share(self, registers: tuple[int, ...]) -> None:
         """The share of a whole warp in an instruction of its warpgroup, if the registers have the same values in all lanes."""
         caller, code, context = self.caller, self.caller.code, self.caller.context
         group = context.pointer(Word.WARPGROUP)
         with code.when(group.ne(0) & self.mask.eq(_ALL_LANES)):
-            same = code.const("i1", 1)
-            for index in registers:
-                register = caller.program.registers[index]
-                row = self.frame.at(register.offset)
-                if register.bits == 1:
-                    bits = row.load("i32")
-                    same = same & (bits + 1).ule(1)
-                else:
-                    same = same & self._is_same(row, f"i{register.bits}")
+            same = self.is_same_in_all(registers)
             shadows = [caller.program.registers[index].shadow for index in operands_used(caller.program, self.op)]
             if max(shadows) >= 0:
                 same = same & self._are_zeros([offset for offset in shadows if offset >= 0])
@@ -320,7 +286,7 @@ class _Service:
             with code.when(same & state.ne(0)):
                 values = self.values(registers)
                 key = (state << STATE_SHIFT) | self.op.index
-                entry = code.call(_known(code.module, len(values)), "ptr", context, key, *values)
+                entry = code.call(known_name(code.module, len(values)), "ptr", context, key, *values)
                 with code.when(entry.ne(0)), code.when(caller.helper("groupissue", "i64", context, entry).eq(0)):
                     self.complete(code.const("i64", 0))
 
@@ -336,14 +302,14 @@ class _Service:
                 context.set_word(Word.AWAITS, 0)
 
     def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
-        """A copy of one lane of a box of the tensor map that ``values`` name."""
+        """A copy of a box of the tensor map that ``values`` name, by one lane; by all lanes if they store it."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
-        entry = code.call(_known(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
+        entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
         with code.when(entry.ne(0)):
             items = coordinates_of(operands[box.tensor_map])
             copy = code.stack(f"[{CopyWord.COORDINATES + len(items)} x i64]")
-            copy.set_word(CopyWord.LANE, self.lane)
+            copy.set_word(CopyWord.LANE, self.lane if box.barrier >= 0 else self.mask.to("i64"))
             for index, item in enumerate(items, CopyWord.COORDINATES):
                 copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
             address = self._address(operands[box.shared])
@@ -355,6 +321,16 @@ class _Service:
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
                 name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
+            with code.when(done.eq(0)):
+                self.count()
+
+    def cancel_cluster(self) -> None:
+        """A request of one lane to cancel the next cluster."""
+        caller, code, context = self.caller, self.caller.code, self.caller.context
+        entry = code.call(known_name(code.module, 0), "ptr", context, code.const("i64", self.op.index))
+        with code.when(entry.ne(0)):
+            response, barrier = map(self._address, self.op.operands)
+            done = caller.helper(cancel_name(bool(self.op.q.everywhere)), "i64", context, entry, response, barrier, self.lane)
             with code.when(done.eq(0)):
                 self.count()
 

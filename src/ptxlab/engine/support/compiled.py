@@ -8,6 +8,7 @@ from functools import cache
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
 from ptxlab.engine.box_copies import STORE, emit_box_load, emit_box_store
+from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
@@ -116,10 +117,11 @@ _EMIT: dict[str, Emit] = {
     "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), *rest[3:]),
     "touchranges": lambda module, name, rest: emit_touch_ranges(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
-    "arrive": lambda module, name, rest: emit_arrive(module, rest[0] == "cluster"),
+    "arrive": lambda module, name, rest: emit_arrive(module, rest[0]),
     "mayarrive": lambda module, name, rest: emit_may_arrive(module),
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
+    "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
     "groupissue": lambda module, name, rest: emit_issue(module),
     "groupcommit": lambda module, name, rest: emit_commit_group(module),

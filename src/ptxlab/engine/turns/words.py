@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.lowering.constants import constant_at
+from ptxlab.engine.lowering.constants import Constants
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, Completion, CtaBarrier, MbarrierWait, WaitGroup
 from ptxlab.isa.operands import Op, Unused
@@ -35,6 +35,7 @@ __all__ = [
     "WHOLE_SHIFT",
     "BarrierCell",
     "ClusterCell",
+    "GridWord",
     "TurnWord",
     "arrivals",
     "has_cluster_barriers",
@@ -164,12 +165,13 @@ class BarrierCell(IntEnum):
 def arrivals(program: Program) -> NDArray[np.int64]:
     """For each op 0, or how its warp waits at a barrier of its CTA, or arrives or waits at that of its cluster, and does nothing else."""
     found = np.zeros(max(len(program.ops), 1), np.int64)
+    constants = Constants(program)
     for op in program.ops:
-        found[op.index] = _arrival(program, op)
+        found[op.index] = _arrival(constants, op)
     return found
 
 
-def _arrival(program: Program, op: Op) -> int:
+def _arrival(constants: Constants, op: Op) -> int:
     effects = op.effects
     if isinstance(effects, ClusterArrive):
         return CLUSTER_ARRIVES | RELAXED * effects.order.relaxed
@@ -177,7 +179,7 @@ def _arrival(program: Program, op: Op) -> int:
         return CLUSTER_WAITS
     if not isinstance(effects, CtaBarrier) or not effects.waits or effects.reduces:
         return 0
-    number, count = (constant_at(program, op, operand) for operand in op.operands[:2])
+    number, count = (constants.at(op, operand) for operand in op.operands[:2])
     if number is None or not 0 <= number < BARRIERS:
         return 0
     if isinstance(op.operands[1], Unused):
@@ -198,3 +200,24 @@ def has_waits(program: Program) -> bool:
 def has_cluster_barriers(program: Program) -> bool:
     """Whether warps arrive at barriers of clusters."""
     return any(isinstance(op.effects, ClusterArrive) for op in program.ops)
+
+
+class GridWord(IntEnum):
+    """The words of the clusters of a launch."""
+
+    NEXT = 0
+    """the position of the cluster that starts next in the order of all"""
+    COUNT = 1
+    """how many there are"""
+    ORDER = 2
+    """address of an int64 for each position: the index of the cluster; 0 if that is the position"""
+    ACROSS = 3
+    DOWN = 4
+    """how many the grid has in x and in y"""
+    SIZE = 5
+    """in x, y and z, how many CTAs each has"""
+    CANCELED = 8
+    """how many have been cancelled"""
+    HANDLED = 9
+    """1 if the handler must be called"""
+    END = 10

@@ -90,9 +90,9 @@ def _words_of(tile: TileMap) -> _BoxWords | None:
     return _BoxWords(tile, box, limits, pitches)
 
 
-def repeat_box(warp: WarpContext, operation: AsyncOperation, tile: TileMap, address: int, offset: int) -> None:
-    """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory."""
-    found = _words_of(tile) if warp.repeats else None
+def repeat_box(warp: WarpContext, lane: int, operation: AsyncOperation, tile: TileMap, address: int, offset: int) -> None:
+    """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory, as a lane has done."""
+    found = _words_of(tile) if warp.repeats_in_any_state else None
     if found is not None:
         found.place(offset)
-        warp.repeat_box(operation, address, address_of(found.words), found)
+        warp.repeat_box(lane, operation, address, address_of(found.words), found)

@@ -12,8 +12,8 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, lanes, shared_range, start
-from ptxlab.isa.catalogue import service
-from ptxlab.isa.effects import LOCAL, Asynchronous, Completion, Space, Unit
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import Asynchronous, Completion, Extract, Space, Unit
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import at_least
@@ -22,6 +22,9 @@ _SECTION = "Parallel Synchronization and Communication Instructions: clusterlaun
 _NEEDS = needs("8.6", "sm_100", what="clusterlaunchcontrol")
 _BYTES = 16
 _AXES = {"x": 0, "y": 1, "z": 2}
+_CANCELED = 3
+"""The words of a response."""
+_NO_WORD = -1
 
 
 @service(
@@ -41,7 +44,8 @@ def try_cancel(warp: context.WarpContext) -> None:
         _, at = shared_range(warp, 1, lane, 8, 8, True)
         receivers = warp.cta.cluster if warp.q.everywhere else (warp.cta,)
         targets = [(cta, offset, cta.mbarrier(warp, at)) for cta in receivers]
-        start(warp, lane, partial(_answer, warp.machine, targets), partial(delivered, targets, _BYTES))
+        operation = start(warp, lane, partial(_answer, warp.machine, targets), partial(delivered, targets, _BYTES))
+        warp.repeat_cancellation(operation)
 
 
 def _answer(launch: context.Machine, targets: list[Target]) -> None:
@@ -63,13 +67,13 @@ def _words(warp: context.WarpContext, position: int) -> context.U32:
     requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
-    effects=LOCAL,
+    effects=Extract((_CANCELED,)),
     d="pred",
     response="b128",
 )
 def is_canceled(warp: context.WarpContext) -> None:
     """Whether a cluster was cancelled."""
-    warp.write(0, _words(warp, 1)[:, 3] != 0, 1)
+    warp.write(0, _words(warp, 1)[:, _CANCELED] != 0, 1)
 
 
 @service(
@@ -77,7 +81,7 @@ def is_canceled(warp: context.WarpContext) -> None:
     requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
-    effects=LOCAL,
+    effects=Extract((*_AXES.values(), _NO_WORD)),
     d="v4.b32",
     response="b128",
 )
@@ -90,15 +94,19 @@ def first_ctaid(warp: context.WarpContext) -> None:
     warp.write(vector.items[3], 0)
 
 
+def _axis(q: Qualifiers) -> int:
+    return _AXES[q.part[-1]]
+
+
 @service(
     "clusterlaunchcontrol.query_cancel.(part=get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z).b32.b128",
     requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
-    effects=LOCAL,
+    effects=lambda q: Extract((_axis(q),)),
     d="b32",
     response="b128",
 )
 def first_ctaid_axis(warp: context.WarpContext) -> None:
     """One coordinate of the first CTA of the cancelled cluster."""
-    warp.write(0, np.ascontiguousarray(_words(warp, 1)[:, _AXES[warp.q.part[-1]]]))
+    warp.write(0, np.ascontiguousarray(_words(warp, 1)[:, _axis(warp.q)]))

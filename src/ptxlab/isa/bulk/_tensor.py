@@ -193,7 +193,7 @@ def load(warp: context.WarpContext) -> None:
             accesses = partial(copy.loaded, targets)
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
             operation.tile_at = partial(_tile_at, warp, copy)
-        repeat_box(warp, operation, copy.tile, address, place[1])
+        repeat_box(warp, lane, operation, copy.tile, address, place[1])
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:
@@ -246,7 +246,7 @@ def store(warp: context.WarpContext) -> None:
         maps = used_maps(warp, address)
         started = start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True))
         track(warp, lane, started)
-        repeat_box(warp, started, copy.tile, address, offset)
+    repeat_box(warp, lane, started, copy.tile, address, offset)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

@@ -22,7 +22,7 @@ from ptxlab.isa.effects._asynchronous import (
     WaitGroup,
     unit_of,
 )
-from ptxlab.isa.effects._effect import LOCAL, Effect, Effects, Local, Supply, resolve
+from ptxlab.isa.effects._effect import LOCAL, Effect, Effects, Extract, Local, Supply, resolve
 from ptxlab.isa.effects._memory_order import SCOPES, WEAK, Access, Order, Proxy, Scope, Space, order_of
 from ptxlab.isa.effects._resources import Alloc, AllocPermitRelease, Dealloc, GridLaunch, GridWait, RegisterPool
 from ptxlab.isa.effects._synchronization import (
@@ -61,6 +61,7 @@ __all__ = [
     "Dealloc",
     "Effect",
     "Effects",
+    "Extract",
     "Fence",
     "GridLaunch",
     "GridWait",

@@ -15,6 +15,7 @@ __all__ = [
     "LOCAL",
     "Effect",
     "Effects",
+    "Extract",
     "Local",
     "Supply",
     "resolve",
@@ -65,6 +66,18 @@ class Local(Effect):
 
 
 LOCAL = Local()
+
+
+@dataclass(frozen=True, slots=True)
+class Extract(Local):
+    """The destinations are words of a 128-bit operand, which is the one behind them.
+
+    Attributes
+    ----------
+    words : for each destination the number of its word, -1 for one that becomes 0; a predicate says whether its word is not 0
+    """
+
+    words: tuple[int, ...]
 
 
 Effects: TypeAlias = "Effect | Callable[[Qualifiers], Effect] | None"

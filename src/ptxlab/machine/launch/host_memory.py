@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,17 +12,18 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import WORDS
 from ptxlab.engine.mbarrier_rows import ROW_BYTES, ROW_CELLS, Cell
 from ptxlab.engine.repetitions import Repetitions
-from ptxlab.engine.turns.words import BarrierCell
+from ptxlab.engine.turns.words import BarrierCell, GridWord
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
 
-__all__ = ["CtaMemory", "LaunchMemory"]
+__all__ = ["ClusterCount", "CtaMemory", "LaunchMemory"]
 
 _SHARED_ALIGNMENT, _PARAMETER_ALIGNMENT = 1024, 64
 _PHASES = int(Cell.PHASES)
+_NEXT, _CANCELED = int(GridWord.NEXT), int(GridWord.CANCELED)
 _POISON = b"\xff"
 """The contents of fresh shared memory: a NaN in every floating-point format."""
 
@@ -43,12 +45,14 @@ class LaunchMemory:
     progress : one int64, `Launch.progress`
     repetitions : executions that compiled code repeats; None if the program has no such instructions
     cells : the context's words that are the same in all warps, as signed numbers
-    parameters_address, counts_address, permitted_address, progress_address : host addresses
+    grid : int64, `GridWord`
+    parameters_address, counts_address, permitted_address, progress_address, grid_address : host addresses
     """
 
     __slots__ = (
-        "_counts", "_parameters", "_permitted", "_progress", "_words", "cells", "counts", "counts_address", "parameters",
-        "parameters_address", "permitted", "permitted_address", "progress", "progress_address", "repetitions",
+        "_counts", "_grid", "_parameters", "_permitted", "_progress", "_words", "cells", "counts", "counts_address", "grid",
+        "grid_address", "parameters", "parameters_address", "permitted", "permitted_address", "progress", "progress_address",
+        "repetitions",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int, repeats: bool) -> None:
@@ -62,6 +66,8 @@ class LaunchMemory:
         self.cells = _cells(self._words)
         self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
         self.progress = self._progress.data
+        self._grid: NDArray[np.int64] = np.zeros(GridWord.END, np.int64)
+        self.grid, self.grid_address = self._grid.data, address_of(self._grid)
         self.repetitions = Repetitions() if repeats else None
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
         self.permitted_address, self.progress_address = address_of(self._permitted), address_of(self._progress)
@@ -71,7 +77,54 @@ class LaunchMemory:
         self._parameters[:] = parameters
         self._counts.fill(0)
         self._permitted.fill(0)
+        self._grid.fill(0)
         self.progress[0] = 0
+
+
+class ClusterCount:
+    """Counts the clusters of a launch in words that compiled code shares (`GridWord`).
+
+    Parameters
+    ----------
+    order : the indices of the clusters, in the order in which they start
+    grid : how many there are in x, y and z
+    size : how many CTAs each has
+    """
+
+    __slots__ = ("_order", "_words")
+
+    def __init__(self, words: memoryview, order: Sequence[int], grid: Sequence[int], size: Sequence[int]) -> None:
+        self._words = words
+        self._order = None if isinstance(order, range) else np.array(order, np.int64)
+        across, down, _ = grid
+        words[GridWord.COUNT], words[GridWord.ACROSS], words[GridWord.DOWN] = len(order), across, down
+        words[GridWord.ORDER] = 0 if self._order is None else address_of(self._order)
+        for axis, ctas in enumerate(size, GridWord.SIZE):
+            words[axis] = ctas
+
+    def leave_to_handlers(self) -> None:
+        """Compiled code cancels no cluster."""
+        self._words[GridWord.HANDLED] = 1
+
+    @property
+    def next(self) -> int:
+        """The position of the cluster that starts next in the order of all."""
+        position: int = self._words[_NEXT]
+        return position
+
+    @next.setter
+    def next(self, position: int) -> None:
+        self._words[_NEXT] = position
+
+    @property
+    def canceled(self) -> int:
+        """How many have been cancelled."""
+        count: int = self._words[_CANCELED]
+        return count
+
+    @canceled.setter
+    def canceled(self, count: int) -> None:
+        self._words[_CANCELED] = count
 
 
 class CtaMemory:

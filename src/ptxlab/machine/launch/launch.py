@@ -16,6 +16,7 @@ from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState
+from ptxlab.machine.launch.host_memory import ClusterCount, CtaMemory
 from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.prepared import Prepared, prepared
@@ -37,10 +38,9 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.isa.operations.tiles import MatrixOperand
     from ptxlab.machine._device import Device
-    from ptxlab.machine.launch.host_memory import CtaMemory
     from ptxlab.machine.observe.addition_order import Additions
     from ptxlab.machine.warp.frame import Frame
-    from ptxlab.machine.workers.worker import Part
+    from ptxlab.machine.workers.worker import Part, Worker
     from ptxlab.ptx import Module
 
 __all__ = ["Launch", "roots_of"]
@@ -84,6 +84,7 @@ class Launch(Prepared):
         self.host_memory.begin(parameters)
         self.parameter_bytes = self.host_memory.parameters
         self._progress = self.host_memory.progress
+        self._begun_clusters = ClusterCount(self.host_memory.grid, self._order, self.grid_of_clusters, options.cluster)
         self.journal = journal
         """What is overwritten in device memory is kept there."""
         self.allocations = device.memory.rows
@@ -142,6 +143,16 @@ class Launch(Prepared):
         self._progress[0] = value
 
     @property
+    def total_ctas(self) -> int:
+        """How many CTAs the launch has, without those of clusters that others have cancelled."""
+        return (self._clusters - self._begun_clusters.canceled) * self.cluster_size
+
+    def employ(self, worker: Worker) -> None:
+        """Run in a worker process, which must know of cancelled clusters."""
+        self.worker = worker
+        self._begun_clusters.leave_to_handlers()
+
+    @property
     def allocation_count(self) -> int:
         """How many rows `allocations` has."""
         return len(self.allocations) if self.journal is None else self.journal.count
@@ -169,7 +180,7 @@ class Launch(Prepared):
         """
         if self.resident and self.worker is not None and not beside:
             self.worker.interleaves()
-        if self._next >= self._stop:
+        if self._begun_clusters.next >= self._stop:
             if self._stop == self._clusters or self.worker is not None or beside or not self.resident:
                 return False
             self.start_all()  # the resident clusters wait for others
@@ -182,8 +193,8 @@ class Launch(Prepared):
                     fix="use a Device with more sms",
                 )
             return False
-        index = self._order[self._next]
-        self._next += 1
+        index = self._order[self._begun_clusters.next]
+        self._begun_clusters.next += 1
         self._progress[0] += 1
         self._start(index, unit)
         return True
@@ -191,16 +202,16 @@ class Launch(Prepared):
     @property
     def next_cluster(self) -> int:
         """The position of the cluster that starts next in the order of all."""
-        return self._next
+        return self._begun_clusters.next
 
     @property
     def clusters_left(self) -> int:
         """How many clusters have not started."""
-        return self._clusters - self._next
+        return self._clusters - self._begun_clusters.next
 
     def start_only(self, count: int) -> None:
         """Start only so many clusters more, unless these wait for others."""
-        self._stop = min(self._next + count, self._clusters)
+        self._stop = min(self._begun_clusters.next + count, self._clusters)
 
     def start_all(self) -> None:
         """Start all clusters that are left."""
@@ -208,11 +219,11 @@ class Launch(Prepared):
 
     def assign(self, clusters: range) -> None:
         """Start only these clusters, by their positions in the order of all."""
-        self._next, self._stop = clusters.start, clusters.stop
+        self._begun_clusters.next, self._stop = clusters.start, clusters.stop
 
     def take_over(self, parts: Iterable[Part]) -> None:
         """Count what workers have done, who have run all clusters that were left."""
-        self._next = self._clusters
+        self._begun_clusters.next = self._clusters
         for part in parts:
             self.done_ctas += part.ctas
             self.scheduler.instructions += part.instructions
@@ -224,12 +235,12 @@ class Launch(Prepared):
         """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
         if self.worker is not None:
             self.worker.leave("a cluster cancels others")
-        if self._next >= self._clusters:
+        if self._begun_clusters.next >= self._clusters:
             return None
-        x, y, z = self._cluster_at(self._order[self._next])
-        self._next += 1
+        x, y, z = self._cluster_at(self._order[self._begun_clusters.next])
+        self._begun_clusters.next += 1
         self._progress[0] += 1
-        self.total_ctas -= self.cluster_size
+        self._begun_clusters.canceled += 1
         width, height, depth = self.options.cluster
         return x * width, y * height, z * depth
 

@@ -45,14 +45,12 @@ class Prepared:
         self.shared_bytes = facts.of(shared_bytes, options.shared_bytes)
         self.grid_of_clusters = options.grid_of_clusters
         self._order = options.order
-        self._next = 0
         self._begun = False
         self._clusters = self._stop = len(self._order)
-        self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
         self._told = -1
         self.uses_tensor_memory = facts.of(uses_tensor_memory)
-        warps = self.total_ctas * self.warps_per_cta
+        warps = self._clusters * self.cluster_size * self.warps_per_cta
         self.budget = options.max_instructions if options.max_instructions is not None else 20_000_000 + 2_000_000 * warps
         self.symbol_addresses = facts.of(_own_addresses)
         """Addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""

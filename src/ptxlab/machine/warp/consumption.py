@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 
 from ptxlab._records import dataclass
 from ptxlab.engine.program import Program
@@ -107,3 +108,13 @@ class Consumption:
         ``read`` are the bits of those that have been read on the path that was executed.
         """
         return not self.loads[load] & self._read(index, self.unread(index)) & ~read
+
+    def certain(self, load: int, index: int) -> bool | None:
+        """The same whatever path is executed; None if that depends on the path."""
+        unread = self.loads[load] & self._read(index, self.unread(index))
+        return not unread or (False if unread & ~self._read_on_paths else None)
+
+    @cached_property
+    def _read_on_paths(self) -> int:
+        """All bits that are read on some paths only."""
+        return reduce(or_, self.read_at_ends.values(), 0)

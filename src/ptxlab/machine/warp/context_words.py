@@ -35,6 +35,7 @@ def fill_launch_words(launch: Launch) -> None:
     _permit_waits(launch)
     _permit_arrivals(launch)
     words[AT.PROGRESS] = memory.progress_address
+    words[AT.GRID] = memory.grid_address
     turns = launch.scheduler.compiled_turns
     words[AT.TURNS] = 0 if turns is None else turns.address
     words[AT.LANE_TURNS] = turns is not None and turns.waits
@@ -66,7 +67,7 @@ def _permit_waits(launch: Launch) -> None:
 def _permit_arrivals(launch: Launch) -> None:
     """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once.
 
-    Groups of bulk copies are completed only where nothing observes the launch. Waits for groups of wgmma may block the warp.
+    Waits for groups of wgmma may block the warp.
     """
     observer, permitted = launch.observer, launch.host_memory.permitted
     _, arrivals, groups = launch.facts.direct
@@ -76,7 +77,7 @@ def _permit_arrivals(launch: Launch) -> None:
     turns = launch.scheduler.compiled_turns
     for op in groups if launch.scheduler.counted_at and not launch.deferred else ():
         of_warpgroup = isinstance(op.effects, CommitGroup | WaitGroup) and op.effects.of is Completion.WGMMA_GROUP
-        if observer is None or (of_warpgroup and observer.allows_direct_completion(op)):
+        if observer is None or observer.allows_direct_completion(op):
             permitted[op.index] = 2 if of_warpgroup and turns is not None and turns.waits else 1
 
 

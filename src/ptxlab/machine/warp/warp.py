@@ -180,16 +180,21 @@ class Warp(Registers):
     @property
     def repeats(self) -> bool:
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        if not self.words[AT.REPETITIONS] or self.mask & (self.mask - 1):
-            return False
+        return not self.mask & (self.mask - 1) and self.repeats_in_any_state
+
+    @property
+    def repeats_in_any_state(self) -> bool:
+        """The same for executions that depend on no state, by any number of lanes; see `ptxlab.isa.WarpContext`."""
         index, facts = self.op.index, self.launch.facts
-        return index in facts.of(repeatable) and index not in facts.changed
+        return bool(self.words[AT.REPETITIONS]) and index in facts.of(repeatable) and index not in facts.changed
 
     def repeat(
         self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
     ) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        if self._repeat(operation, state, function, given, kept, ask):
+        found = self.launch.host_memory.repetitions
+        assert found is not None
+        if self._enter(operation, found.number(state), self.one_lane(), function, given, kept, ask):
             self.know_state(state, bases)
 
     def know_state(self, state: Hashable, bases: int) -> None:
@@ -198,22 +203,19 @@ class Warp(Registers):
         if found is not None:
             self.cta.memory.repeated[0], self.cta.memory.repeated[1] = found.known(state), bases
 
-    def repeat_box(self, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._repeat(operation, None, words, (tensor_map,), kept)
+        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept)
 
-    def _repeat(
-        self, operation: AsyncOperation, state: Hashable | None, function: int, given: Sequence[int], kept: object, ask: int = 0
-    ) -> bool:
-        """Enter an execution with the calls for observers; False if an observer has none."""
-        found = self.launch.host_memory.repetitions
-        assert found is not None
-        return self._enter(operation, NO_STATE if state is None else found.number(state), self.one_lane(), function, given, kept, ask)
+    def repeat_cancellation(self, operation: AsyncOperation) -> None:
+        """Let compiled code cancel clusters; see `ptxlab.isa.WarpContext`."""
+        if self.repeats_in_any_state:
+            self._enter(operation, NO_STATE, self.one_lane(), self.words[AT.GRID], (), None)
 
     def _enter(
         self, operation: AsyncOperation, state: int, lane: int, function: int, given: Sequence[int], kept: object, ask: int = 0
     ) -> bool:
-        """The same for a state with a number, and the values of registers in a lane."""
+        """Enter an execution with the values of registers in a lane, and the calls for observers; False if an observer has none."""
         calls: tuple[Call, ...] = ()
         observer, found = self.launch.observer, self.launch.host_memory.repetitions
         assert found is not None

@@ -69,7 +69,7 @@ class Worker:
         launch.replace_allocations(self.maps.rows)
         launch.options = replace(launch.options, progress=None, outside=None)
         scheduler.outside = None
-        launch.worker = self
+        launch.employ(self)
 
     def leave(self, why: str) -> NoReturn:
         """End this worker: the launch must run with one."""

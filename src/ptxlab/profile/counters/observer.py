@@ -16,7 +16,19 @@ from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.counters import COUNTER_WORDS, EXTENT_LIMIT, PATTERN_WORDS, Counter
 from ptxlab.isa.context import Cta
-from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CommitGroup, Completion, CtaBarrier, Dealloc, MbarrierWait, Unit, WaitGroup
+from ptxlab.isa.effects import (
+    Alloc,
+    Asynchronous,
+    ClusterWait,
+    CommitGroup,
+    Completion,
+    CtaBarrier,
+    Dealloc,
+    Local,
+    MbarrierWait,
+    Unit,
+    WaitGroup,
+)
 from ptxlab.isa.native_ops import Atomic, CopyAsync, TensorAccess
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.observe.observer import NO_BARRIER_FUNCTIONS, BarrierFunctions, ClusterFunctions, Profiling
@@ -88,10 +100,10 @@ class CountingObserver(Profiling):
             warp.words[Word.BLOCKED_STRIDE] = self._observed.strides[1]
 
     def allows_direct_completion(self, op: Op) -> bool:
-        """Compiled code counts the waits and groups of copies that it completes; arrivals and groups of wgmma belong to the time model."""
+        """Compiled code counts what it completes, but arrivals and other groups than those of cp.async belong to the time model."""
         effects = op.effects
-        of_copies = isinstance(effects, CommitGroup | WaitGroup) and effects.of is not Completion.WGMMA_GROUP
-        return isinstance(effects, MbarrierWait) or of_copies
+        of_copies = isinstance(effects, CommitGroup | WaitGroup) and effects.of is Completion.COPY_GROUP
+        return isinstance(effects, MbarrierWait | Local) or of_copies
 
     def allows_shared_turns(self) -> bool:
         """Compiled code counts waits at barriers of CTAs that are not recorded."""

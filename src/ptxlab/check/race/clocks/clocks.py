@@ -14,7 +14,7 @@ from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_function
 from ptxlab.check.race.clocks.rows import Rows, join, joined
-from ptxlab.check.race.clocks.slots import BulkSlot, CopySlot, MainSlot, PipeSlot, Slot
+from ptxlab.check.race.clocks.slots import BulkSlot, CopySlot, LaneSlot, MainSlot, PipeSlot, Slot
 from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
 from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, BulkWord, PipeWord
 from ptxlab.engine.turns.words import BarrierCell, ClusterCell
@@ -57,8 +57,8 @@ class Agent:
     """By lane: the slot of its operations on tensor memory, made on first use (`Clocks.pipe`)."""
     pipe_words: Any = None
     """The words of these slots (`PipeWord`)."""
-    bulk_reads: Any = None
-    """By lane the words of the slots of bulk copies that mbarriers report (`BulkWord`)."""
+    bulk: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    """By `AgentWord.BULK_READS` and `AgentWord.BULK_GROUPS` what these words are the addresses of (`BulkWord`)."""
     copies: CopySlot | None = None
     """The slot of its cp.async, made on first use (`Clocks.copies`)."""
     loads: list[tuple[int, int]] = field(default_factory=list)
@@ -95,6 +95,7 @@ class Clocks:
     Parameters
     ----------
     slots : how many slots each warp has from its start
+    ends : the size of the rings of groups of bulk copies (`BulkWord.ENDS_SIZE`)
 
     Attributes
     ----------
@@ -109,9 +110,10 @@ class Clocks:
     ([0, 7, 8, 0], [0, 7, 8, 0])
     """
 
-    def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str, slots: int = 1) -> None:
+    def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str, slots: int = 1, ends: int = 2) -> None:
         self.serial = serial
         self.spec = model == "spec"
+        self._ends = ends
         self._carried = slice(Row.ASYNC_RELEASED + 1 if self.spec else Row.TENSOR + 1)
         """The rows that synchronisation objects carry."""
         agents = len(ctas) * warps
@@ -207,22 +209,32 @@ class Clocks:
             found = agent.pipes[lane] = agent.slots[what] = PipeSlot(*self._number(agent, what), agent.pipe_words[lane].data)
         return found
 
-    def bulk_reads(self, agent: Agent, lane: int, ops: Sequence[Any]) -> BulkSlot:
+    def bulk_reads(self, agent: Agent, lane: int, ops: Sequence[Any]) -> LaneSlot:
         """The slot of what a lane's bulk copies read that mbarriers report, made on first use."""
-        if agent.bulk_reads is None:
-            agent.bulk_reads = np.zeros((_LANES, BulkWord.END), np.int64)
-            agent.words[AgentWord.BULK_READS] = address_of(agent.bulk_reads)
-        return self._bulk(agent, ("bulk reads", lane), agent.bulk_reads[lane], ops)
+        return self._of_lane(agent, "bulk reads", lane, AgentWord.BULK_READS, ops)
+
+    def bulk_group(self, agent: Agent, lane: int, ops: Sequence[Any]) -> LaneSlot:
+        """The slot of a lane's bulk copies that are in groups, made on first use."""
+        return self._of_lane(agent, "bulk group", lane, AgentWord.BULK_GROUPS, ops)
+
+    def _of_lane(self, agent: Agent, what: str, lane: int, word: AgentWord, ops: Sequence[Any]) -> LaneSlot:
+        found = agent.slots.get((what, lane))
+        if found is None:
+            table = agent.bulk.get(word)
+            if table is None:
+                table = agent.bulk[word] = np.zeros((_LANES, BulkWord.END), np.int64)
+                agent.words[word] = address_of(table)
+            made = LaneSlot(*self._number(agent, (what, lane)), table[lane], ops, self._ends, word is AgentWord.BULK_GROUPS)
+            found = agent.slots[what, lane] = made
+        assert isinstance(found, LaneSlot)
+        return found
 
     def bulk(self, agent: Agent, barrier: Any, ops: Sequence[Any]) -> BulkSlot:
         """The slot of a warp's bulk copies that an mbarrier reports, made on first use."""
-        return self._bulk(agent, ("bulk", barrier.rank, barrier.offset), None, ops)
-
-    def _bulk(self, agent: Agent, what: Hashable, words: NDArray[np.int64] | None, ops: Sequence[Any]) -> BulkSlot:
+        what = "bulk", barrier.rank, barrier.offset
         found = agent.slots.get(what)
         if found is None:
-            words = np.zeros(BulkWord.END, np.int64) if words is None else words
-            found = agent.slots[what] = BulkSlot(*self._number(agent, what), words, ops)
+            found = agent.slots[what] = BulkSlot(*self._number(agent, what), np.zeros(BulkWord.END, np.int64), ops)
         assert isinstance(found, BulkSlot)
         return found
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
+from ptxlab.check.model import Component
 from ptxlab.check.race.clocks.clocks import Clocks
+from ptxlab.check.race.clocks.slots import LaneSlot
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT
 from ptxlab.engine.program import Program
@@ -25,8 +27,6 @@ __all__ = ["Clusters", "GridBefore", "waits_for_grid"]
 
 _OF_A_LANE = (Completion.COMMIT, "bulk reads", "bulk group")
 """Slots that number what one lane issues."""
-_STORES = 256
-"""Bulk copies of one slot that are remembered."""
 _BEFORE_ALL = (BEFORE << CLUSTER_SHIFT) << 32 | 1
 """Slot 0, clock 1."""
 
@@ -46,8 +46,6 @@ class Clusters:
     _running: dict[int, Clocks] = field(default_factory=dict)
     _exited: dict[int, _Exited] = field(default_factory=dict)
     _owners: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-    _stores: dict[int, dict[tuple[int, int], tuple[int, int]]] = field(default_factory=dict)
-    """By cluster: the newest bulk copies from shared memory of each slot, as their clocks and digests."""
 
     def start(self, clocks: Clocks) -> None:
         """A cluster starts."""
@@ -59,7 +57,6 @@ class Clusters:
         ctas = tuple(clocks.agents[first].cta.ctaid for first in range(0, len(clocks.agents), clocks.warps))
         self._exited[clocks.serial] = _Exited(ctas, clocks.warps, self._owners.setdefault(owners, owners))
         self._running.pop(clocks.serial, None)
-        self._stores.pop(clocks.serial, None)
 
     def owner(self, serial: int, slot: int) -> str | None:
         """The warp that a slot belongs to, for reports."""
@@ -92,15 +89,20 @@ class Clusters:
         found: tuple[int, int, int] = self._exited[serial].ctas[0] if running is None else running.agents[0].cta.ctaid
         return found
 
-    def stored(self, slot: int, clock: int, digest: int) -> None:
-        """Keep the digest of a bulk copy from shared memory."""
-        self._stores.setdefault(slot >> CLUSTER_SHIFT, {})[slot, clock % _STORES] = clock, digest
-
     def same_store(self, one: tuple[int, int], other: tuple[int, int]) -> bool:
-        """Whether two bulk copies of a cluster, by slot and clock, write the same to the same place."""
-        held = self._stores.get(one[0] >> CLUSTER_SHIFT, {})
-        digests = [digest for slot, clock in (one, other) for at, digest in [held.get((slot, clock % _STORES), (-1, 0))] if at == clock]
-        return len(digests) == 2 and digests[0] == digests[1]
+        """Whether two bulk copies of a cluster that runs, by slot and clock, write the same to the same place."""
+        running = self._running.get(one[0] >> CLUSTER_SHIFT)
+        if running is None or one[0] >> CLUSTER_SHIFT != other[0] >> CLUSTER_SHIFT:
+            return False
+        first, second = (_digest_of(running, *each) for each in (one, other))
+        return first is not None and first == second
+
+
+def _digest_of(clocks: Clocks, slot: int, clock: int) -> int | None:
+    """The digest of a bulk copy, None if it is not kept."""
+    agent, what = clocks.owners[(slot & (1 << CLUSTER_SHIFT) - 1) // len(Component)]
+    found = None if agent is None else agent.slots.get(what)
+    return found.digest(clock) if isinstance(found, LaneSlot) else None
 
 
 def waits_for_grid(program: Program) -> bool:

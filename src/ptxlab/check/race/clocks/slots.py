@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, PipeWord
+from ptxlab.check.race.shadow.shadow_ir import DIGESTS, AgentWord, BulkWord, PipeWord
 from ptxlab.native import address_of
 
-__all__ = ["BulkSlot", "CopySlot", "MainSlot", "PipeSlot", "Slot"]
+__all__ = ["BulkSlot", "CopySlot", "LaneSlot", "MainSlot", "PipeSlot", "Slot"]
 
 _COPY_SLOT, _COPY_CLOCK, _COPY_GROUPS, _COPIED = map(
     int, (AgentWord.COPY_SLOT, AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS, AgentWord.COPIED)
@@ -113,6 +113,28 @@ class BulkSlot(Slot):
     @op.setter
     def op(self, op: Any) -> None:
         self._words[_BULK_OP] = op.index
+
+
+class LaneSlot(BulkSlot):
+    """Bulk copies of one lane: those that are in groups, or what others read. Compiled code holds the groups, too."""
+
+    __slots__ = ("_ends", "_stores")
+
+    def __init__(self, number: int, name: int, words: NDArray[np.int64], ops: Sequence[Any], ends: int, stores: bool) -> None:
+        super().__init__(number, name, words, ops)
+        self._ends: NDArray[np.int64] = np.zeros(ends, np.int64)
+        self._stores: NDArray[np.uint64] = np.zeros((DIGESTS if stores else 0, 2), np.uint64)
+        words[BulkWord.ENDS], words[BulkWord.ENDS_SIZE] = address_of(self._ends), ends
+        words[BulkWord.STORES] = address_of(self._stores) if stores else 0
+
+    def keep(self, digest: int) -> None:
+        """Keep the digest of the newest copy."""
+        self._stores[self.clock % DIGESTS] = self.clock, digest
+
+    def digest(self, clock: int) -> int | None:
+        """The digest of a copy, None if it is not kept."""
+        number, digest = self._stores[clock % DIGESTS].tolist() if len(self._stores) else (None, 0)
+        return digest if number == clock else None
 
 
 class CopySlot(Slot):

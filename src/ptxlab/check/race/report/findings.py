@@ -232,6 +232,11 @@ class Findings(LifetimeFindings):
         slots = (earlier.slot, earlier.clock), (later.slot, later.clock)
         return earlier.write and later.write and self.clusters.same_store(*slots)
 
+    def knows_equal_writes(self, what: int) -> bool:
+        """Whether there is a finding about writes of an instruction that nothing orders; ``what`` is the second word of their entries."""
+        key = what & PAIR, what & PAIR, CONCURRENT
+        return key in self._equal or key in self._seen
+
     def _equal_bits(self, suspect: Suspect) -> bool:
         """Nothing orders two writes, and both write the same bits: one note for shared memory and one for global memory."""
         if suspect.key not in self._equal and not self._is_ordered(suspect, self._narrow(suspect)):
@@ -322,7 +327,7 @@ class Findings(LifetimeFindings):
         clocks, agent, earlier, later = suspect[:4]
         formal, same_cluster = suspect.key[2] == FORMAL, earlier.serial == clocks.serial
         ordered = same_cluster and suspect.before[Row.EXECUTION, earlier.column] >= earlier.clock
-        fences = clocks.spec and acquired(agent, earlier)
+        fences = clocks.spec and same_cluster and acquired(agent, earlier)
         owner = clocks.owners[earlier.column // 2][0] if same_cluster else None
         waited = owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
         if narrow:

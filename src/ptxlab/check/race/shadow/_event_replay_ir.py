@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, complete_read_loads, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow._mbarriers_ir import emit_mbarrier_functions
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
 from ptxlab.check.race.shadow._warpgroups_ir import emit_warpgroup_functions
 from ptxlab.check.race.shadow.issue_ir import as_running
 from ptxlab.check.race.shadow.shadow_ir import (
     ACCESSES_TOO,
+    BULK_COMMIT,
+    BULK_SOURCES,
+    BULK_WAIT,
     COMMIT,
     COPY_ACCESS,
     COPY_WAIT,
@@ -30,6 +33,7 @@ from ptxlab.check.race.shadow.shadow_ir import (
     WARPGROUP_SHARE,
     WARPGROUP_WAIT,
     AgentWord,
+    BulkWord,
     OpWord,
     StateWord,
 )
@@ -60,6 +64,7 @@ def emit_drain(module: Module) -> None:
     _copy_wait(module)
     emit_mbarrier_functions(module)
     emit_warpgroup_functions(module)
+    _bulk_step(module)
     c = Function(module, "drain", "i64", "ptr state")
     state = c["state"]
     rows, start, count = state.pointer(StateWord.DRAINED), state.word(StateWord.DRAINED + 1), state.word(StateWord.DRAINED + 2)
@@ -104,6 +109,11 @@ def emit_drain(module: Module) -> None:
             python.set(agent.word(AgentWord.INIT_FENCED).eq(0).to("i64"))
         with c.when((how & (WARPGROUP_SHARE | WARPGROUP_COMMIT | WARPGROUP_WAIT)).ne(0)):
             python.set(c.call("group_step", "i64", state, info))
+        with c.when((how & (BULK_COMMIT | BULK_WAIT)).ne(0)):
+            waits = ((how & BULK_WAIT).ne(0) & state.word(StateWord.SUSPECT_COUNT).ne(0)).to("i64")
+            with c.when(waits.eq(0)):
+                c.call("bulk_step", "void", state, head >> 32, info)
+            python.set(waits)
         with c.when((how & WARPGROUP_FENCE).ne(0)):
             python.set(_parted(state, row))
         with c.when((how & sum(TENSOR_FENCES.values())).ne(0)):
@@ -182,11 +192,11 @@ def _transfer(module: Module) -> None:
     loads = transfers.word(TransferWord.LOADS)
     own = transfers.at(write.select(c.const("i64", 8 * TransferWord.STORE_SLOT), 8 * TransferWord.LOAD_SLOT))
     slot = own.load("i64")
-    older = write.select(transfers.word(TransferWord.HELD), 0)
-    # A store may have read the registers of loads.
-    possible = (loads + older).ult(write.select(c.const("i64", 1), TransferWord.MOST))
-    with c.when(slot.eq(0) | ~possible | state.word(StateWord.SUSPECT_COUNT).ne(0)):
+    full = ~write & loads.uge(TransferWord.MOST)
+    with c.when(slot.eq(0) | full | state.word(StateWord.SUSPECT_COUNT).ne(0)):
         c.ret(PYTHON)
+    with c.when(write):  # it may have read the registers of loads
+        complete_read_loads(c, state, transfers, op, PYTHON)
     clock = own.load("i64", 1) + 1
     own.store(clock, 1)
     with c.when(~write):
@@ -248,6 +258,27 @@ def _copy_wait(module: Module) -> None:
     clock = agent.word(AgentWord.COPY_CLOCK) - 1 - pending
     emit_advance(state, agent.word(AgentWord.COPY_SLOT), Component.DONE, clock.to("i32"))
     c.ret(DONE)
+
+
+def _bulk_step(module: Module) -> None:
+    """``void bulk_step(state, lanes, info)``: lanes of the running agent commit groups of bulk copies, or wait for them."""
+    c, (state, lanes, info) = module.define("void bulk_step(ptr state, i64 lanes, ptr info)")
+    agent, how, pending = state.pointer(StateWord.AGENT), info.word(OpWord.HOW), info.word(OpWord.DETAIL)
+    for kind in (AgentWord.BULK_READS, AgentWord.BULK_GROUPS):
+        table = agent.pointer(kind)
+        with c.when(table.ne(0)), c.each_bit(lanes) as lane:
+            slot = table.at(lane * (8 * BulkWord.END))
+            name, count, size, ends = *map(slot.word, (BulkWord.NAME, BulkWord.COMMITTED, BulkWord.ENDS_SIZE)), slot.pointer(BulkWord.ENDS)
+            with c.when(name.ne(0)), c.when((how & BULK_COMMIT).ne(0)) as otherwise:
+                ends.store(slot.word(BulkWord.CLOCK), count & (size - 1))
+                slot.set_word(BulkWord.COMMITTED, count + 1)
+                otherwise()
+                with c.when(count.ugt(pending) & pending.ult(size)):
+                    number = ends.load("i64", (count - 1 - pending) & (size - 1)).to("i32")
+                    emit_advance(state, name, Component.EARLY, number)
+                    with c.when((how & BULK_SOURCES).eq(0)):
+                        emit_advance(state, name, Component.DONE, number)
+    c.ret()
 
 
 def _accesses(module: Module) -> None:

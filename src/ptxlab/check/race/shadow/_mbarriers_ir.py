@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, emit_advance, emit_tick, own_clock
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, complete_read_loads, emit_advance, emit_tick, own_clock
 from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
-from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.native.builder import Function, Module, Value
 
@@ -82,7 +81,7 @@ def _arrival(module: Module) -> None:
     c = Function(module, "mbarrier_arrival", "i64", "ptr state, ptr row, ptr info", internal=True)
     state, row, info = c.parameters
     head, arrived, kind = row.word(0), row.word(1), info.word(OpWord.DETAIL)
-    _leave_if_pending(c, state)
+    _leave_if_pending(c, state, head & _OP)
     rank = (arrived >> CTAS_SHIFT).lowest_bit()
     about = object_of(c, state, rank, arrived & OFFSET_MASK)
     unless_initialised(c, state, about)
@@ -108,7 +107,7 @@ def _commit(module: Module) -> None:
     state, row = c.parameters
     head, arrived, agent = row.word(0), row.word(1), state.pointer(StateWord.AGENT)
     ctas, completes = (arrived >> CTAS_SHIFT) & _CTAS, arrived >> COMPLETE_SHIFT
-    _leave_if_pending(c, state)
+    _leave_if_pending(c, state, head & _OP)
     pipes = agent.pointer(AgentWord.PIPES)
     with c.when(pipes.eq(0)):
         c.ret(PYTHON)
@@ -150,14 +149,12 @@ def emit_completion(c: Function, state: Value, about: Value, slots: Sequence[tup
             emit_advance(state, slot, component, clock.to("i32"), gathered)
 
 
-def _leave_if_pending(c: Function, state: Value) -> None:
-    """Leave a row to Python if accesses are to be judged, or registers of loads may have been read, or Python handles all arrivals."""
+def _leave_if_pending(c: Function, state: Value, op: Value) -> None:
+    """Leave a row to Python if accesses are to be judged, or registers of loads may be unread, or Python handles all arrivals."""
     agent = state.pointer(StateWord.AGENT)
     with c.when(state.word(StateWord.SUSPECT_COUNT).ne(0) | agent.word(AgentWord.CLUSTER_MBARRIERS).eq(0)):
         c.ret(PYTHON)
-    transfers = agent.pointer(AgentWord.TRANSFERS)
-    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
-        c.ret(PYTHON)
+    complete_read_loads(c, state, agent.pointer(AgentWord.TRANSFERS), op, PYTHON)
 
 
 def object_of(c: Function, state: Value, rank: Value, offset: Value) -> Value:

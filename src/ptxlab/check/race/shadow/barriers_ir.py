@@ -10,9 +10,8 @@ from functools import cache
 from ptxlab import native
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.cluster_clock import ClusterWord
-from ptxlab.check.race.shadow._clocks_ir import CLOCKS, emit_tick
+from ptxlab.check.race.shadow._clocks_ir import CLOCKS, complete_read_loads, emit_tick
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, StateWord
-from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import MOST_WARPS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -56,13 +55,11 @@ def _ir() -> str:
 
 
 def _running_agent(c: Function, context: Value) -> Value:
-    """The words of a warp (`AgentWord`); the function returns 0 if rows or loads from tensor memory are to be processed first."""
+    """The words of a warp (`AgentWord`); the function returns 0 if Python must process rows or loads from tensor memory first."""
     agent = context.pointer(Word.EVENT_REPLAY)
     with c.when(agent.eq(0)):
         c.ret(0)
-    transfers = agent.pointer(AgentWord.TRANSFERS)
-    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
-        c.ret(0)
+    complete_read_loads(c, _header(agent), agent.pointer(AgentWord.TRANSFERS), context.word(Word.INFO), 0)
     return agent
 
 

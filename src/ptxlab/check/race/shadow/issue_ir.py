@@ -9,10 +9,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON
+from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON, complete_read_loads
 from ptxlab.check.race.shadow._warpgroups_ir import joined_rows
 from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, PipeWord, StateWord
-from ptxlab.check.race.shadow.transfers import TransferWord
 from ptxlab.engine.context import Word
 from ptxlab.native.builder import Function, Module, Value
 
@@ -46,22 +45,21 @@ def words_of_issue(kind: int, op: int, accesses: Sequence[tuple[tuple[int, ...],
     return np.array([len(accesses), kind, op, *rows], np.uint64).view(np.int64)
 
 
-def ready_agent(c: Function, context: Value) -> tuple[Value, Value]:
-    """The words of the warp that executes (`AgentWord`), and the state; the function returns PYTHON unless nothing is left to judge.
+def ready_agent(c: Function, context: Value, op: Value) -> tuple[Value, Value]:
+    """The words of the warp that executes an op (`AgentWord`), and the state; the function returns PYTHON unless nothing is left to judge.
 
     Rows that the warp has recorded before are processed first.
     """
     agent = context.pointer(Word.EVENT_REPLAY)
     with c.when(agent.eq(0)):
         c.ret(PYTHON)
-    state, transfers = map(agent.pointer, (AgentWord.STATE, AgentWord.TRANSFERS))
+    state = agent.pointer(AgentWord.STATE)
     with c.when(context.word(Word.EVENT_COUNT).ne(0)):
         c.call("replay", "void", context, agent)
     left = context.word(Word.EVENT_COUNT) | state.word(StateWord.SUSPECT_COUNT)
     with c.when(left.ne(0) | state.word(StateWord.READY).eq(0)):
         c.ret(PYTHON)
-    with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
-        c.ret(PYTHON)
+    complete_read_loads(c, agent.at(8 * AgentWord.HEADER), agent.pointer(AgentWord.TRANSFERS), op, PYTHON)
     return agent, state
 
 
@@ -84,7 +82,7 @@ def emit_issue(module: Module) -> None:
     """
     c = Function(module, "issue", "i64", "ptr context, ptr words, i64 lane")
     context, words, lane = c.parameters
-    agent, state = ready_agent(c, context)
+    agent, state = ready_agent(c, context, words.word(_IssueWord.OP))
     pipes = agent.pointer(AgentWord.PIPES)
     with c.when(pipes.eq(0)):
         c.ret(PYTHON)
@@ -114,7 +112,7 @@ def emit_issue_of_group(module: Module) -> None:
     """``i64 issued(context, words, lane)``: the same for the last share in an operation of a warpgroup; the lane means nothing."""
     c = Function(module, "issued", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = c.parameters
-    agent, state = ready_agent(c, context)
+    agent, state = ready_agent(c, context, words.word(_IssueWord.OP))
     group, outcome = agent.pointer(AgentWord.WARPGROUP), c.variable("i64", PYTHON)
     with as_running(state, agent):
         outcome.set(c.call("group_issue", "i64", state, words.word(_IssueWord.OP)))

@@ -19,7 +19,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.race.shadow._clocks_ir import DONE
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
-from ptxlab.check.race.shadow.copies_ir import emit_copied
+from ptxlab.check.race.shadow.copies_ir import emit_copied, emit_digest, emit_stored
 from ptxlab.check.race.shadow.issue_ir import emit_issue, emit_issue_of_group
 from ptxlab.check.race.shadow.shadow_ir import (
     AGENT_HEADER,
@@ -51,7 +51,7 @@ _SUSPECTS = 4096
 _MOST_REPORTED = 64
 
 
-_EXPORTS = "drain", "ranges", "group_step", "group_issue", "replay", "issue", "issued", "copied"
+_EXPORTS = "drain", "ranges", "group_step", "group_issue", "bulk_step", "digest", "replay", "issue", "issued", "copied", "stored"
 _DRAINED, _DRAINED_AT = Struct("3Q"), 8 * StateWord.DRAINED
 _ACCESSED, _ACCESSED_AT = Struct("6Q"), 8 * StateWord.ACCESSED
 ACCUMULATOR, _ACCUMULATOR_AT = Struct("3Q"), 8 * StateWord.ACCUMULATOR
@@ -83,19 +83,24 @@ class _Compiled(NamedTuple):
     ranges: Any
     group_step: Any
     group_issue: Any
+    bulk_step: Any
+    digest: Any
     replay: int
     issue: int
     issued: int
     copied: int
+    stored: int
 
 
 @cache
 def shadow_functions(opt: int = 2) -> _Compiled:
     """The functions, compiled or from the cache."""
-    library, state = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt), ctypes.c_void_p
+    library, state, word = native.compile_or_load(_request(opt), _EXPORTS, lambda: _ir(opt), opt=opt), ctypes.c_void_p, ctypes.c_uint64
     drain, ranges = library.function("drain", ctypes.c_int64, state), library.function("ranges", None, state)
-    of_groups = [library.function(name, ctypes.c_int64, state, ctypes.c_int64) for name in _EXPORTS[2:4]]
-    return _Compiled(drain, ranges, *of_groups, *map(library.address, _EXPORTS[4:]))
+    group_step, group_issue = (library.function(name, ctypes.c_int64, state, ctypes.c_int64) for name in _EXPORTS[2:4])
+    bulk_step = library.function("bulk_step", None, state, ctypes.c_int64, state)
+    digest = library.function("digest", word, word, state, word, word)
+    return _Compiled(drain, ranges, group_step, group_issue, bulk_step, digest, *map(library.address, _EXPORTS[6:]))
 
 
 def _ir(opt: int) -> str:
@@ -107,6 +112,8 @@ def _ir(opt: int) -> str:
     emit_issue(module)
     emit_issue_of_group(module)
     emit_copied(module)
+    emit_digest(module)
+    emit_stored(module)
     return module.text()
 
 
@@ -207,14 +214,14 @@ class Shadow:
         return self._functions.compiled.replay
 
     @property
-    def repeated(self) -> tuple[int, int, int]:
+    def repeated(self) -> tuple[int, int, int, int]:
         """The addresses of the functions that record what compiled code issues again.
 
-        That is an operation on tensor memory, one of a warpgroup, or a copy. 0 if there are none. Functions without optimisation are not
-        given: they would stay in use.
+        That is an operation on tensor memory, one of a warpgroup, or a copy to or from shared memory. 0 if there are none. Functions
+        without optimisation are not given: they would stay in use.
         """
-        functions = self._functions
-        return (0, 0, 0) if functions.are_quick else (functions.compiled.issue, functions.compiled.issued, functions.compiled.copied)
+        compiled = self._functions.compiled
+        return (0, 0, 0, 0) if self._functions.are_quick else (compiled.issue, compiled.issued, compiled.copied, compiled.stored)
 
     def serve(self, agent: memoryview) -> None:
         """Let compiled code process the rows of a warp; ``agent`` are its words (`AgentWord`)."""
@@ -304,6 +311,15 @@ class Shadow:
         """The running agent executes the last share in an instruction of its warpgroup; False as before."""
         done: int = self._functions.compiled.group_issue(self._address, op)
         return done == DONE
+
+    def step_of_lanes(self, op: int, lanes: int) -> None:
+        """Lanes of the running agent have executed an instruction about groups of bulk copies."""
+        self._functions.compiled.bulk_step(self._address, lanes, address_of(self._keep[0]) + 8 * OP_WORDS * op)
+
+    def digest(self, before: int, words: NDArray[np.uint64]) -> int:
+        """The digest of words and of those before."""
+        found: int = self._functions.compiled.digest(before, address_of(words), len(words), 0)
+        return found
 
     def access(self, access: MemoryAccess, who: int, what: int) -> None:
         """Record one access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""

@@ -24,11 +24,15 @@ __all__ = [
     "ANNOUNCES",
     "ARRIVES_ONCE",
     "BEFORE",
+    "BULK_COMMIT",
+    "BULK_SOURCES",
+    "BULK_WAIT",
     "CLUSTER_SHIFT",
     "COMMIT",
     "CONCURRENT",
     "COPY_ACCESS",
     "COPY_WAIT",
+    "DIGESTS",
     "EQUAL",
     "FORMAL",
     "HANDLED",
@@ -91,6 +95,10 @@ PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
 """The bits of a fence.proxy.async, by the row that it raises to the row of execution. Python handles it if accesses before are suspect."""
 TENSOR_FENCES = {True: 0x200000000, False: 0x400000000}
 """The bits of tcgen05.fence::before_thread_sync and ::after_thread_sync. Python handles them if accesses before are suspect."""
+BULK_COMMIT, BULK_WAIT, BULK_SOURCES = 0x800000000, 0x1000000000, 0x2000000000
+"""cp.async.bulk.commit_group, cp.async.bulk.wait_group, and with ``.read``. Python handles the waits if accesses before are suspect."""
+DIGESTS = 256
+"""Bulk copies of one lane of which the digests are kept."""
 TRANSFER = 0x100000
 """tcgen05.ld and tcgen05.st."""
 TENSOR_WAITS = {False: 0x200000, True: 0x400000}
@@ -124,12 +132,12 @@ class OpWord(IntEnum):
     """kind << 1 | write, `READS_TOO`; bit 8: `COPY_ACCESS`; bit 16: `HANDLED`; bit 17: `ACCESSES_TOO`; bits 18, 19:
     `PROXY_FENCES`; bit 20: `TRANSFER`; bits 21, 22: `TENSOR_WAITS`, which Python handles only if there is something to report; bit 23:
     `COMMIT`; bits 24 to 27: `COPY_WAIT`, `MBARRIER_WAIT`, `MBARRIER_ARRIVAL` and `TENSOR_COMMIT`; bits 28 to 31: those of warpgroups; bit
-    32: `INIT_FENCE`; bits 33, 34: `TENSOR_FENCES`"""
+    32: `INIT_FENCE`; bits 33, 34: `TENSOR_FENCES`; bits 35 to 37: `BULK_COMMIT`, `BULK_WAIT` and `BULK_SOURCES`"""
     SIZE = 1
     DETAIL = 2
-    """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of
-    cp.async.wait_group or wgmma.wait_group, the number of groups that it leaves pending; of an arrival, `ARRIVES_ONCE`, `LANES_ARRIVE` or
-    `ANNOUNCES`"""
+    """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of a
+    wait_group of cp.async, cp.async.bulk or wgmma, the number of groups that it leaves pending; of an arrival, `ARRIVES_ONCE`,
+    `LANES_ARRIVE` or `ANNOUNCES`"""
 
 
 class StateWord(IntEnum):
@@ -173,7 +181,7 @@ class StateWord(IntEnum):
     """of the accumulator that was written last with nothing in between: the address of the starts of the access, the first word of its
     entry, and its kind; 0 if there is none"""
     ISSUED = 35
-    """1 if the accesses of the operation that is issued next are recorded, and only to be judged"""
+    """of how many operations that are issued next the accesses are recorded, and only to be judged"""
     REPORTED = 36
     """the address of pairs of which there is a finding, of `REPORTED_WORDS` words: `PAIR` of both entries, and the outcome"""
     REPORTED_COUNT = 37
@@ -225,7 +233,9 @@ class AgentWord(IntEnum):
     """the address and the width of the rows that its relaxed arrivals release within the cluster, or 0 (`Agent.fence`)"""
     INIT_FENCED = 20
     """1 if a fence.mbarrier_init would change nothing: the one before follows all that the warp has initialised"""
-    END = 21
+    BULK_GROUPS = 21
+    """the address of what numbers the bulk copies of each lane that are in groups (`BulkWord`), or 0"""
+    END = 22
 
 
 class PipeWord(IntEnum):
@@ -245,7 +255,17 @@ class BulkWord(IntEnum):
     CLOCK = 1
     OP = 2
     """the newest copy"""
-    END = 3
+    COMMITTED = 3
+    """of those of a lane, how many groups it has committed since the slot was made"""
+    ENDS = 4
+    ENDS_SIZE = 5
+    """address of a ring of int64, and its size, a power of two: of each group the number of the newest copy
+
+    No wait leaves as many groups pending.
+    """
+    STORES = 6
+    """address of `DIGESTS` times two words: of a copy in a group its number, and the digest of what it reads and where it writes it"""
+    END = 7
 
 
 class MemoWord(IntEnum):

@@ -13,7 +13,7 @@ from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.layout import fragment
 
-__all__ = ["COLUMN_BYTES", "TransferWord", "columns_of", "first_lane", "transferred_ranges"]
+__all__ = ["COLUMN_BYTES", "LoadState", "TransferWord", "columns_of", "first_lane", "transferred_ranges"]
 
 COLUMN_BYTES = 512
 """Of the tensor memory of an SM."""
@@ -38,7 +38,18 @@ class TransferWord(IntEnum):
     LOADS = 6
     """further such loads: how many, then the op index and the clock of each"""
     MOST = 8
+    READ_BEFORE = 23
+    """the address of an address for each op, which for a load is that of a `LoadState` for each op, a byte"""
     END = 24
+
+
+class LoadState(IntEnum):
+    """Whether the registers of a load have been read when an op takes effect, whatever path is executed."""
+
+    UNKNOWN = 0
+    """it depends on the path, or nobody has asked"""
+    READ = 1
+    UNREAD = 2
 
 
 def transferred_ranges(op: Op, native: TensorAccess, address: int, warp_id: int) -> _Ranges:

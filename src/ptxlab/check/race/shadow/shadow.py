@@ -19,6 +19,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.race.shadow._clocks_ir import DONE
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
+from ptxlab.check.race.shadow._suspects_ir import emit_suspects
 from ptxlab.check.race.shadow.copies_ir import emit_copied
 from ptxlab.check.race.shadow.issue_ir import emit_issue, emit_issue_of_group
 from ptxlab.check.race.shadow.shadow_ir import (
@@ -100,6 +101,7 @@ def shadow_functions(opt: int = 2) -> _Compiled:
 
 def _ir(opt: int) -> str:
     module = Module()
+    emit_suspects(module)
     emit_shadow(module)
     emit_spans(module)
     emit_drain(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import field
 from functools import cache
+from itertools import count
 from math import prod
 from pathlib import Path
 from struct import Struct
@@ -149,7 +150,7 @@ _functions = cache(_Functions)
 
 @dataclass(slots=True, eq=False)
 class Object:
-    """Memory that is watched.
+    """Memory that is watched, with its ``number`` in the order in which a launch begins to watch.
 
     ``data`` are its host bytes. ``cells`` and ``further`` are the near and the further entries of its cells, uint64[granules, entries, 2].
     ``owner`` is the CTA, the tensor memory or the allocation.
@@ -161,6 +162,7 @@ class Object:
     granule: tuple[int, int]
     proxy_row: int
     owner: Any
+    number: int
     written: NDArray[np.uint32] | None = None
     """The written bytes of each granule, for memory that has no value at first."""
 
@@ -189,6 +191,7 @@ class Shadow:
         self._suspects: NDArray[np.uint64] = np.empty((_SUSPECTS, SUSPECT_WORDS), np.uint64)
         self._reported: NDArray[np.uint64] = np.empty((_MOST_REPORTED, REPORTED_WORDS), np.uint64)
         self._objects: list[Object] = []
+        self._numbers = count()
         self._free: list[NDArray[np.uint64]] = []
         """Cells of objects that are no longer watched: to clear them costs less than new memory."""
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
@@ -230,7 +233,8 @@ class Shadow:
         """Watch the bytes of a contiguous array, with four entries or more for a cell; ``fresh`` memory has no value yet."""
         granules = -(-data.nbytes >> granule[0])
         near, further = (self._empty((granules, count, 2)) for count in (NEAR, entries - NEAR))
-        made = Object(data, near, further, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
+        written = np.zeros(granules, np.uint32) if fresh else None
+        made = Object(data, near, further, granule, proxy_row, owner, next(self._numbers), written)
         self._objects.append(made)
         self.words[_READY] = 0
         return made

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import numpy as np
 import pytest
 
 import ptxlab
+from ptxlab.machine.launch import program_facts
 from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.warp import Warp
@@ -225,6 +228,19 @@ def test_launches_of_threads_have_frames_of_their_own() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(launch, range(200)))
+
+
+def test_another_thread_takes_what_a_launch_would_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does so after this one has seen that there is something."""
+
+    class Taken(deque[Any]):
+        def __bool__(self) -> bool:
+            return True
+
+    monkeypatch.setattr(program_facts, "deque", Taken)
+    out = np.zeros(64, np.uint32)
+    assert kernel(SIZES).launch(grid=2, block=32, args=[out]).ok
+    assert (out == 2032).all()
 
 
 def test_registers_of_an_earlier_launch_are_not_defined_in_a_later_one() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ptxlab.check.operands._observer import OperandCheck
-from ptxlab.check.operands.compiled.scales import LONGEST, SourceTable
+from ptxlab.check.operands.compiled.scale_tables import LONGEST, SourceTable
 from ptxlab.check.operands.scales.check import ScaleCheck
 from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.warp.warp import Warp

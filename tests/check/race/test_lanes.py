@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from .small_kernels import SCHEDULES, found, launch
+import ptxlab
+
+from .small_kernels import SCHEDULES, found, launch, text
 
 BODY = """
 and.b32 %r8, %r1, 31;
@@ -151,3 +154,22 @@ def test_two_sides_of_a_branch(schedule: dict[str, Any]) -> None:
     codes = judged(body.format("+4"), **schedule), judged(body.format(""), **schedule)
     assert codes[0] == []
     assert [code for code, _ in codes[1]] == ["X101"]
+
+
+OF_TWO_ARRAYS = """
+st.global.u32 [%rd1], %r1;
+st.global.u32 [%rd2], %r1;
+add.u32 %r1, %r1, 1;
+st.global.u32 [%rd1], %r1;
+st.global.u32 [%rd2], %r1;
+"""
+
+
+def test_the_order_of_findings_is_that_of_the_arguments() -> None:
+    """Wherever their memory lies in the host."""
+    memory = np.zeros(4096, np.uint32)
+    arrays = [memory[:1024], memory[2048:3072]]
+    for args in (arrays, arrays[::-1]):
+        made = ptxlab.loads(text("ld.param.u64 %rd2, [b];" + OF_TWO_ARRAYS, more=", .param .u64 b")).kernel()
+        result = made.launch(block=32, args=args, check="race", model="spec", shared_bytes=1024)
+        assert [dict(each.details)["elements"].partition(";")[0] for each in result.diagnostics] == ["a[0]", "b[0]"]

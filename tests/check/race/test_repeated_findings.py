@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ptxlab.check.model import Component, Row, rule_table
 from ptxlab.check.race.report.findings import Findings
-from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
+from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, FORMAL, HOW_SHIFT, PAIR, StateWord
+from ptxlab.isa.operations import MemoryAccess
 from tests.end_to_end.test_steady_state import optimise
 
 from .small_kernels import launch
@@ -62,3 +67,36 @@ def test_a_conflict_in_a_loop_is_judged_once(monkeypatch: pytest.MonkeyPatch) ->
     assert often > many + 30
     assert same == long
     assert [each.split("error[")[1][:4] for each in long] == ["X101"] * 4  # in the loop, behind it, and between the two
+
+
+def formal_pair() -> tuple[int, int, Row]:
+    """The kinds of two accesses that may be ordered although the first one is not performed, and the row that says so."""
+    table = rule_table("practice")
+    for earlier, later in itertools.product(range(32), repeat=2):
+        word = int(table[earlier << 5 | later])
+        if word & 128 and word & 8:
+            return earlier, later, Row(word >> 1 & 3)
+    raise AssertionError
+
+
+def test_accesses_that_are_left_out_are_not_repeated() -> None:
+    """What an agent learns between two accesses to cells with equal entries gives the second one another outcome."""
+    earlier, later, row = formal_pair()
+    data = np.zeros(96, np.uint8)
+    made = Shadow(np.zeros((1, 2), np.uint64), rule_table("practice"))
+    made.watch(data, MEMORY_GRANULE, 64, Row.ASYNC_SHARED, "memory")
+    rows = np.zeros((len(Row), 4), np.uint32)
+    made.words[StateWord.ROWS], made.words[StateWord.WIDTH] = rows.ctypes.data, rows.shape[1]
+
+    def access(slot: int, kind: int, first: int, size: int) -> list[tuple[int, int, int]]:
+        where = np.array([data.ctypes.data + first], np.uint64), np.array([size], np.uint32)
+        made.access(MemoryAccess(*where, bool(kind & 1)), slot << 32 | 1, kind << HOW_SHIFT)
+        return [(held & PAIR, what & PAIR, wrong) for _, held, _, what, _, wrong in made.suspects().tolist()]
+
+    assert access(2, earlier, 0, 96) == []
+    (found,) = access(0, later, 0, 32)
+    assert found[2] == CONCURRENT
+    made.leave_out(found)
+    assert access(0, later, 32, 32) == []
+    rows[row, 2 + Component.EARLY] = 1
+    assert access(0, later, 64, 32) == [(*found[:2], FORMAL)]

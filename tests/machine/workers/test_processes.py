@@ -163,6 +163,25 @@ def test_no_memory_for_results(forked: list[int], monkeypatch: pytest.MonkeyPatc
     assert len(os.listdir("/proc/self/fd")) == files
 
 
+def test_results_that_cannot_be_read(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is taken over, of no worker."""
+    read, left = processes.read_groups, [1]
+
+    def refuse(*given: Any) -> Any:
+        if left.pop():
+            left.append(0)
+            return read(*given)
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(processes, "read_groups", refuse)
+    out = np.full(CTAS * 32, 7, np.uint32)
+    body = "ld.global.u32 r1, [at]; add.u32 r1, r1, 1;" + store("r1")
+    result = kernel(body).launch(grid=CTAS, block=32, args=[out], workers=2)
+    assert (result.ok, len(forked)) == (True, 2)
+    assert result.stats.why_alone == "there is no memory for results: [Errno 12] Cannot allocate memory"
+    assert (out == 8).all()
+
+
 def test_a_progress_function_that_raises(forked: list[int]) -> None:
     def progress(ended: int, total: int) -> None:
         if ended == 3:

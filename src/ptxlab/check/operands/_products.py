@@ -273,8 +273,8 @@ class CompiledProducts:
         self.images[images.compiled.number] = images
         if before is not None and (before.operands, product.operands) in self._alike:
             self.images[before.compiled.number] = before
-            together = (before, images) in self._steps and not before.repeats(images)
-            images.compiled.expect(before.compiled.number, together)
+            in_same_tiles = (before, images) in self._steps and not before.repeats(images)
+            images.compiled.expect(before.compiled.number, in_same_tiles)
         about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta, kept
         return images, images.compiled.calls.of(*about)
 

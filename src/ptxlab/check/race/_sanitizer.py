@@ -129,7 +129,7 @@ class Sanitizer(Observer):
         }
         self._exits = Exits(self._findings, self._copies, launch)
         self._aligned = Aligned(launch)
-        self._lanes = Lanes(launch.program, recorder.table, self._findings) if launch.model == "spec" else None
+        self._lanes = Lanes(launch.program, recorder.table, self._shadow, self._findings) if launch.model == "spec" else None
         self._global = [
             self._shadow.watch(allocation.data, MEMORY_GRANULE, _GLOBAL_ENTRIES, Row.ASYNC_GLOBAL, allocation)
             for allocation in launch.device.memory.live()

@@ -94,7 +94,12 @@ class ProgramFacts:
 
     def launch_memory(self, size: int) -> LaunchMemory:
         """What a launch with so many bytes of parameters has in host memory."""
-        if self.launch_memories and len((found := self.launch_memories.pop()).parameters) == size:
+        found: LaunchMemory | None
+        try:  # another thread may take the last one
+            found = self.launch_memories.pop()
+        except IndexError:
+            found = None
+        if found is not None and len(found.parameters) == size:
             return found
         return LaunchMemory(self.program, size, bool(self.of(repeatable)))
 

@@ -31,8 +31,12 @@ from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import Allocation
+    from ptxlab.machine.workers.worker import Part
 
 __all__ = ["run_clusters", "shared_with_processes"]
 
@@ -123,12 +127,11 @@ class _Workers:
             found = conflict(written, read)
             if found is not None:
                 raise Alone(f"clusters access what others write in {self._allocations[found]}")
-            for part, file in zip(parts, results, strict=True):
-                for at, groups, rows in read_groups(file, part.written):
-                    allocation = self._allocations[at]
-                    if launch.journal is not None:
-                        launch.journal.before_write(allocation.base, allocation.size)
-                    put(allocation, groups, rows)
+            for at, groups, rows in self._results(parts, results):
+                allocation = self._allocations[at]
+                if launch.journal is not None:
+                    launch.journal.before_write(allocation.base, allocation.size)
+                put(allocation, groups, rows)
         finally:
             try:
                 self._end()
@@ -137,6 +140,14 @@ class _Workers:
                     os.close(file)
         launch.take_over(parts)
         launch.workers = self._count
+
+    @staticmethod
+    def _results(parts: Sequence[Part], files: Sequence[int]) -> list[tuple[int, Groups, NDArray[np.uint8]]]:
+        """What the workers have written (`read_groups`); `Alone` if some of it cannot be read."""
+        try:
+            return [each for part, file in zip(parts, files, strict=True) for each in read_groups(file, part.written)]
+        except OSError as error:
+            raise Alone(f"there is no memory for results: {error}") from None
 
     def _fork(self, first: range, others: int, results: int) -> None:
         """Make a worker process; an interrupt waits until it is among those that are ended."""

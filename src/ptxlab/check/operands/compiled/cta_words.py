@@ -67,7 +67,7 @@ class CtaWord(IntEnum):
     ``COPIED`` is 1 if compiled code has copied since Python has asked. ``BOXED`` is the address of a byte for each chunk, 1 if a tensor
     copy has brought it. ``WORD_SOURCES`` and ``CELL_SOURCES`` are the addresses of the sources of words and cells; 0 where they are not
     followed. ``CELL_CODES`` and ``CELL_VALUES`` are those of what `ptxlab.check.operands.scales.sources.TensorSources` has of cells, and
-    ``SCALES`` that of its tables (`ptxlab.check.operands.compiled.scales.ScaleTables`).
+    ``SCALES`` that of its tables (`ptxlab.check.operands.compiled.scale_tables.ScaleTables`).
     """
 
     OTHERWISE = 0

@@ -2,137 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaWord, words_of_pair
+from ptxlab.check.operands.compiled.cta_words import CtaWord, words_of_pair
+from ptxlab.check.operands.compiled.scale_tables import LONGEST, MOST_TAKERS, NO_TAKER, UNKNOWN, Table, emit_add, emit_tables
 from ptxlab.engine.repetitions import Call
 from ptxlab.engine.word_sources import address_in
 from ptxlab.native import address_of
 
-__all__ = ["LONGEST", "MOST_TAKERS", "ArrayWord", "ScaleCalls", "ScaleTables", "SourceTable", "Table", "TakenScales"]
+__all__ = ["ArrayWord", "ScaleCalls", "TakenScales"]
 
-LONGEST = 256
-"""Instructions that are compared at a time."""
-MOST_TAKERS = 2 * LONGEST
-"""If more sources are noted with the matrices that they have scaled, all are forgotten."""
-_UNKNOWN = -1
-"""In place of the number of sources if one of them is not known; in place of a source that Python must find."""
-_NONE = -1
-_LINE_SHIFT = 7
-"""A row of 128 bytes."""
-
-
-class Table(IntEnum):
-    """The tables of an accumulator: from where its scale factors and metadata come, and which matrix each source has scaled."""
-
-    OF_A = 0
-    OF_B = 1
-    METADATA = 2
-    TAKERS = 3
-    END = 4
-
-
-class _RowWord(IntEnum):
-    """The words of a source that has been taken: the number of what has taken it, and the source, a code and a byte.
-
-    ``START`` is where the matrix begins that it scales, -1 if it is not in shared memory.
-    """
-
-    NUMBER = 0
-    CODE = 1
-    BYTE = 2
-    START = 3
-    END = 4
-
-
-class SourceTable:
-    """Sources that instructions have taken, in order. The first word is their number; then come the words of each (`_RowWord`).
-
-    Parameters
-    ----------
-    most : how many there can be
-
-    Attributes
-    ----------
-    address : the host address
-    """
-
-    __slots__ = ("_keep", "_words", "address")
-
-    def __init__(self, most: int) -> None:
-        self._keep = np.zeros(1 + most * _RowWord.END, np.int64)
-        self._words, self.address = self._keep.data, address_of(self._keep)
-
-    @property
-    def count(self) -> int:
-        """How many there are; -1 if one of them is not known."""
-        return self._words[0]
-
-    @property
-    def rows(self) -> list[tuple[int, tuple[int, int]]]:
-        """The number of what has taken each, and the source."""
-        found = self._keep[1 : 1 + max(self.count, 0) * _RowWord.END].reshape(-1, _RowWord.END).tolist()
-        return [(number, (code, byte)) for number, code, byte, _ in found]
-
-    def add(self, number: int, source: tuple[int, int], start: int = -1) -> None:
-        """What has this number takes a source, for a matrix that begins there (`_RowWord`)."""
-        first = 1 + self.count * _RowWord.END
-        for index, word in enumerate((number, *source, start), first):
-            self._words[index] = word
-        self._words[0] += 1
-
-    def taker(self, source: tuple[int, int]) -> int | None:
-        """The number of what has taken a source, if it has been taken."""
-        found: int = _functions().taker(self.address, self.count, *source)
-        return None if found == _NONE else found
-
-    @property
-    def out_of_turn(self) -> bool:
-        """Whether some are repeated while others are left out, or are taken again for another k."""
-        return bool(_functions().out_of_turn(self.address))
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._words[0] = 0
-
-    def forget(self) -> None:
-        """One of them is not known."""
-        self._words[0] = _UNKNOWN
-
-
-class ScaleTables:
-    """The tables of a CTA by accumulator.
-
-    Attributes
-    ----------
-    address : the host address of those of their addresses, `Table.END` for each accumulator; 0 for one that is not there yet
-    known : those that are there, by the number of the accumulator and by `Table`
-    """
-
-    __slots__ = ("_words", "address", "known")
-
-    def __init__(self) -> None:
-        self._words: NDArray[np.int64] = np.zeros(MOST_ACCUMULATORS * Table.END, np.int64)
-        self.address = address_of(self._words)
-        self.known: dict[tuple[int, int], SourceTable] = {}
-
-    def of(self, accumulator: int, table: int) -> SourceTable:
-        """One of them."""
-        found = self.known.get((accumulator, table))
-        if found is None:
-            # A product that finds no more takers than those adds two.
-            found = self.known[accumulator, table] = SourceTable(MOST_TAKERS + 2 if table == Table.TAKERS else LONGEST)
-            if accumulator < MOST_ACCUMULATORS:
-                self._words[accumulator * Table.END + table] = found.address
-        return found
+_IN_PYTHON = -1
+"""In place of a source that Python must find."""
 
 
 class TakenScales(NamedTuple):
@@ -176,85 +64,13 @@ class _CallWord(IntEnum):
     SCALE_WORDS = 8
 
 
-def _row(table: native.Value, number: native.Value) -> native.Value:
-    """Where the words of a source are (`_RowWord`)."""
-    return table.at((number * _RowWord.END + 1) << 3)
-
-
-def _last(module: native.Module) -> None:
-    """``i64 last(table, count, code, byte, start)``: the index of the last one of the first sources that is the same, -1 if there is none.
-
-    If ``start`` is not negative, its matrix begins in the same row of 128 bytes.
-    """
-    code = native.Function(module, "last", "i64", "ptr table, i64 count, i64 code, i64 byte, i64 start", internal=True)
-    table, count, source, byte, start = code.parameters
-    found = code.variable("i64", _NONE)
-    with code.loop(count) as i:
-        row = _row(table, i)
-        together = start.lt(0) | (row.word(_RowWord.START) >> _LINE_SHIFT).eq(start >> _LINE_SHIFT)
-        same = row.word(_RowWord.CODE).eq(source) & row.word(_RowWord.BYTE).eq(byte) & together
-        found.set(same.select(i, found.get()))
-    code.ret(found.get())
-
-
-def _taker(module: native.Module) -> None:
-    """``i64 taker(table, count, code, byte)``: the number of what has taken a source that is among the first ones, -1 if it is not."""
-    code = native.Function(module, "taker", "i64", "ptr table, i64 count, i64 code, i64 byte")
-    table, count, source, byte = code.parameters
-    found = code.call("last", "i64", table, count, source, byte, code.const("i64", -1))
-    with code.when(found.lt(0)):
-        code.ret(_NONE)
-    code.ret(_row(table, found).word(_RowWord.NUMBER))
-
-
-def _out_of_turn(module: native.Module) -> None:
-    """``i64 outofturn(table)``: 0 if all are taken equally often in a row, at the end perhaps less often; once, or in turn again and again.
-
-    Scale factors that others have followed must not be taken again for another k in the same rows of 128 bytes.
-    """
-    code = native.Function(module, "outofturn", "i64", "ptr table")
-    (table,) = code.parameters
-    # The index where the current run begins, the length of the first one, how many there are, and after how many they come again.
-    begin, length, runs, period = (code.variable("i64", 0) for _ in range(4))
-    with code.loop(table.word(0)) as i:
-        row, before = _row(table, i), _row(table, i.eq(0).select(i, i - 1))
-        source, byte, start = (row.word(word) for word in (_RowWord.CODE, _RowWord.BYTE, _RowWord.START))
-        again = before.word(_RowWord.CODE).eq(source) & before.word(_RowWord.BYTE).eq(byte)
-        with code.when(i.ne(0) & ~again):
-            ended = i - begin.get()
-            length.set(length.get().eq(0).select(ended, length.get()))
-            with code.when(ended.ne(length.get())):
-                code.ret(1)
-            begin.set(i)
-            runs.set(runs.get() + 1)
-            last = code.call("last", "i64", table, i, source, byte, code.const("i64", -1))
-            with code.when(last.lt(0)) as otherwise:
-                with code.when(period.get().ne(0)):
-                    code.ret(1)
-                otherwise()
-                period.set(period.get().eq(0).select(runs.get(), period.get()))
-                with code.when((runs.get() - last.operation("udiv", length.get())).ne(period.get())):
-                    code.ret(1)
-        with code.when(period.get().ne(0) & start.ge(0)):
-            held = code.call("last", "i64", table, begin.get(), source, byte, start)
-            with code.when(held.ge(0)), code.when(_row(table, held).word(_RowWord.START).ne(start)):
-                code.ret(1)
-    several = length.get().ne(0)
-    too_long = several & (table.word(0) - begin.get()).gt(length.get())
-    with code.when(too_long):
-        code.ret(1)
-    with code.when(period.get().ne(0)):
-        code.ret((runs.get() + 1).operation("urem", period.get()).ne(0).to("i64"))
-    code.ret(0)
-
-
 def _source(module: native.Module) -> None:
     """``i64 source(cta, tensor, cell)``: the code of a cell, 0 if it is not known from where the cell comes, -1 if Python must find it."""
     code = native.Function(module, "source", "i64", "ptr cta, ptr tensor, i64 cell", internal=True)
     cta, tensor, cell = code.parameters
     found, value = cta.pointer(CtaWord.CELL_CODES).load("i64", cell), cta.pointer(CtaWord.CELL_VALUES).load("i32", cell)
     copied = found.ne(0) & value.eq(tensor.load("i32", cell))
-    otherwise = cta.pointer(CtaWord.CELL_SOURCES).load("i64", cell).eq(0).select(code.const("i64", 0), _UNKNOWN)
+    otherwise = cta.pointer(CtaWord.CELL_SOURCES).load("i64", cell).eq(0).select(code.const("i64", 0), _IN_PYTHON)
     code.ret(copied.select(found, otherwise))
 
 
@@ -316,7 +132,7 @@ def _ask(module: native.Module) -> None:
         found = taken.scales(i)
         table, source, byte = found["table"], found["code"], found["byte"]
         uses = taken.own.load("ptr", table)
-        with code.when(uses.eq(0) | source.eq(_UNKNOWN)):
+        with code.when(uses.eq(0) | source.eq(_IN_PYTHON)):
             code.ret(1)
         with code.when(taken.begins(uses)), code.when(code.call("outofturn", "i64", uses).ne(0)):
             code.ret(1)
@@ -324,7 +140,7 @@ def _ask(module: native.Module) -> None:
             held = taken.begins_takers(takers).select(0, takers.word(0))
             other = code.call("taker", "i64", takers, held, source, byte)
             of_a = source.eq(code_of_a.get()) & byte.eq(byte_of_a.get())
-            with code.when((other.ne(_NONE) & other.ne(table)) | of_a):
+            with code.when((other.ne(NO_TAKER) & other.ne(table)) | of_a):
                 code.ret(1)
             code_of_a.set(source)
             byte_of_a.set(byte)
@@ -356,43 +172,25 @@ def _note(module: native.Module) -> None:
         uses = taken.own.load("ptr", table)
         with code.when(taken.begins(uses)):
             uses.set_word(0, 0)
-        with code.when(source.ne(0) & uses.word(0).ne(_UNKNOWN)) as otherwise:
-            _add(uses, found["number"], source, byte, found["start"])
+        with code.when(source.ne(0) & uses.word(0).ne(UNKNOWN)) as otherwise:
+            emit_add(uses, found["number"], source, byte, found["start"])
             otherwise()
-            uses.set_word(0, _UNKNOWN)
+            uses.set_word(0, UNKNOWN)
         with code.when(taken.is_compared(table, source)):
             other = code.call("taker", "i64", takers, takers.word(0), source, byte)
-            with code.when(other.eq(_NONE)):
-                _add(takers, table, source, byte, code.const("i64", -1))
+            with code.when(other.eq(NO_TAKER)):
+                emit_add(takers, table, source, byte, code.const("i64", -1))
     code.ret(0)
 
 
-def _add(table: native.Value, *words: native.Value) -> None:
-    """Something takes a source (`_RowWord`)."""
-    count = table.word(0)
-    _row(table, count).set_words(dict(enumerate(words)))
-    table.set_word(0, count + 1)
-
-
-class _Functions(NamedTuple):
-    """``taker`` and ``outofturn``, and the addresses of ``ask`` and ``note``."""
-
-    taker: Any
-    out_of_turn: Any
-    ask: int
-    note: int
-
-
 @cache
-def _functions() -> _Functions:
-    """Compiled or from the cache."""
+def _library() -> native.Library:
+    """``ask`` and ``note``, compiled or from the cache."""
     module = native.Module()
-    for write in (_last, _taker, _out_of_turn, _source, _ask, _note):
+    emit_tables(module)
+    for write in (_source, _ask, _note):
         write(module)
-    library = native.compile_ir(module.text(), ["taker", "outofturn", "ask", "note"], opt=1, light=True)
-    taker = library.function("taker", ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 3)
-    out_of_turn = library.function("outofturn", ctypes.c_int64, ctypes.c_void_p)
-    return _Functions(taker, out_of_turn, library.address("ask"), library.address("note"))
+    return native.compile_ir(module.text(), ["ask", "note"], opt=1, light=True)
 
 
 class ScaleCalls:
@@ -419,6 +217,6 @@ class ScaleCalls:
             where = 8 * accumulator * Table.END
             rows = len(arrays), address_of(extents), len(scales), address_of(taken)
             words = np.array([cta, tensor, accumulate, where, compared, *rows], np.int64)
-            ask, note = ((function, address_of(words)) for function in (_functions().ask, _functions().note))
+            ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
             found = self._calls[about] = [words, extents, taken], ask, note
         return found[1:]

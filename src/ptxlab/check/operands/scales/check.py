@@ -11,7 +11,8 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptxlab.check.operands._report import Reporter
-from ptxlab.check.operands.compiled.scales import LONGEST, MOST_TAKERS, ArrayWord, ScaleCalls, SourceTable, Table, TakenScales
+from ptxlab.check.operands.compiled.scale_tables import LONGEST, MOST_TAKERS, SourceTable, Table
+from ptxlab.check.operands.compiled.scales import ArrayWord, ScaleCalls, TakenScales
 from ptxlab.check.operands.elements.parts import LANES
 from ptxlab.isa.operations.tiles import MatrixProduct, ScaleFactors
 from ptxlab.machine.observe.observer import ObservedRepetition

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.check.operands.compiled.cells import IN_GLOBAL, WORDS_OF_CHUNK
-from ptxlab.check.operands.compiled.scales import ScaleTables
+from ptxlab.check.operands.compiled.scale_tables import ScaleTables
 from ptxlab.check.operands.elements.slots import expanded_addresses
 from ptxlab.check.operands.words.images import words_in_chunks
 from ptxlab.engine.word_sources import NO_SOURCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptxlab.check.race.shadow._suspects_ir import emit_suspect, suspects_found
 from ptxlab.check.race.shadow.shadow_ir import (
     HOW_SHIFT,
     MEMOS,
@@ -12,7 +13,6 @@ from ptxlab.check.race.shadow.shadow_ir import (
     UNWRITTEN,
     MemoWord,
     StateWord,
-    emit_suspect,
 )
 from ptxlab.native.builder import Function, Module, Value
 
@@ -166,10 +166,10 @@ def _visit_or_repeat(module: Module) -> None:
     with c.when(known):
         cell.store(memo.load(_ENTRIES, MemoWord.AFTER))
         c.ret(1)
-    suspects, last = state.word(StateWord.SUSPECT_COUNT), cell.load("i64", 7)
+    suspects, last = suspects_found(state), cell.load("i64", 7)
     c.call("visit", "void", state, *c.parameters[2:])
     fitted = last.eq(0) | entries.eq(NEAR)
-    repeats = state.word(StateWord.SUSPECT_COUNT).eq(suspects) & fitted
+    repeats = suspects_found(state).eq(suspects) & fitted
     with c.when(repeats):
         for word, value in tags.items():
             memo.set_word(word, value)

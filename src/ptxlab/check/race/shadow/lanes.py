@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Kind
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import OpWord
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, Nothing
 from ptxlab.isa.operands import Op
@@ -39,11 +40,11 @@ Words = NDArray[np.uint64]
 
 
 class Lanes:
-    """Compares the accesses of the threads of a warp; ``table`` says what each instruction does (`OpWord`)."""
+    """Compares the accesses of the threads of a warp to what ``shadow`` watches; ``table`` says what each instruction does (`OpWord`)."""
 
-    def __init__(self, program: Program, table: Words, findings: Findings) -> None:
+    def __init__(self, program: Program, table: Words, shadow: Shadow, findings: Findings) -> None:
         self._program = program
-        self._findings = findings
+        self._shadow, self._findings = shadow, findings
         self._kinds = table[:, OpWord.HOW] & np.uint64(31)
         plain = np.array([isinstance(program.natives.get(op.index), LaneAccess | Atomic) for op in program.ops] or [False])
         self._sizes = np.where(plain, table[: len(plain), OpWord.SIZE], 0).astype(np.int64)
@@ -114,7 +115,9 @@ class Lanes:
         silent = (self._kinds[ops[at]] == Kind.GENERIC << 1 | 1) & (rows[at, 1] >> lanes.astype(np.uint64) & np.uint64(1)).astype(bool)
         starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]]))
         several = np.minimum.reduceat(lanes, starts) != np.maximum.reduceat(lanes, starts)
-        shared = np.flatnonzero(several & np.logical_or.reduceat(writes, starts))[:_MOST]
+        shared = np.flatnonzero(several & np.logical_or.reduceat(writes, starts))
+        # Which object has the lower host addresses is another in each launch.
+        shared = shared[np.argsort(self._objects(words[starts[shared]]), kind="stable")][:_MOST]
         conflicts: dict[tuple[int, int], dict[str, Any]] = defaultdict(lambda: {"bytes": set(), "earlier": 0, "later": 0})
         for start, stop in zip(starts[shared].tolist(), np.append(starts[1:], len(words))[shared].tolist(), strict=True):
             for other, one in ((k, i) for k in range(start, stop) for i in range(start, k)):
@@ -132,6 +135,20 @@ class Lanes:
             self._findings.race_of_lanes(
                 warp, (first, bool(self._writes[earlier]), held["earlier"]), (op, bool(self._writes[later]), held["later"]), held["bytes"]
             )
+
+    def _objects(self, words: Words) -> NDArray[np.int64]:
+        """The numbers of the objects in which words lie, whose addresses ascend; -1 where none is watched."""
+        found: NDArray[np.int64] = np.full(len(words), -1)
+        at = 0
+        while at < len(words):
+            made = self._shadow.find(int(words[at]) * _WORD)
+            if made is None:
+                at += 1
+                continue
+            end = int(np.searchsorted(words, np.uint64(-(-(made.start + made.data.nbytes) // _WORD))))
+            found[at:end] = made.number
+            at = end
+        return found
 
 
 def _synchronises(program: Program, op: Op) -> bool:

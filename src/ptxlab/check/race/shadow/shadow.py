@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import field
 from functools import cache
+from itertools import count
 from math import prod
 from pathlib import Path
 from struct import Struct
@@ -19,6 +20,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.race.shadow._clocks_ir import DONE
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain, emit_replay
 from ptxlab.check.race.shadow._spans_ir import emit_spans
+from ptxlab.check.race.shadow._suspects_ir import emit_suspects
 from ptxlab.check.race.shadow.copies_ir import emit_copied, emit_digest, emit_stored
 from ptxlab.check.race.shadow.issue_ir import emit_issue, emit_issue_of_group
 from ptxlab.check.race.shadow.shadow_ir import (
@@ -105,6 +107,7 @@ def shadow_functions(opt: int = 2) -> _Compiled:
 
 def _ir(opt: int) -> str:
     module = Module()
+    emit_suspects(module)
     emit_shadow(module)
     emit_spans(module)
     emit_drain(module)
@@ -154,7 +157,7 @@ _functions = cache(_Functions)
 
 @dataclass(slots=True, eq=False)
 class Object:
-    """Memory that is watched.
+    """Memory that is watched, with its ``number`` in the order in which a launch begins to watch.
 
     ``data`` are its host bytes. ``cells`` and ``further`` are the near and the further entries of its cells, uint64[granules, entries, 2].
     ``owner`` is the CTA, the tensor memory or the allocation.
@@ -166,6 +169,7 @@ class Object:
     granule: tuple[int, int]
     proxy_row: int
     owner: Any
+    number: int
     written: NDArray[np.uint32] | None = None
     """The written bytes of each granule, for memory that has no value at first."""
 
@@ -194,6 +198,7 @@ class Shadow:
         self._suspects: NDArray[np.uint64] = np.empty((_SUSPECTS, SUSPECT_WORDS), np.uint64)
         self._reported: NDArray[np.uint64] = np.empty((_MOST_REPORTED, REPORTED_WORDS), np.uint64)
         self._objects: list[Object] = []
+        self._numbers = count()
         self._free: list[NDArray[np.uint64]] = []
         """Cells of objects that are no longer watched: to clear them costs less than new memory."""
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
@@ -235,7 +240,8 @@ class Shadow:
         """Watch the bytes of a contiguous array, with four entries or more for a cell; ``fresh`` memory has no value yet."""
         granules = -(-data.nbytes >> granule[0])
         near, further = (self._empty((granules, count, 2)) for count in (NEAR, entries - NEAR))
-        made = Object(data, near, further, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
+        written = np.zeros(granules, np.uint32) if fresh else None
+        made = Object(data, near, further, granule, proxy_row, owner, next(self._numbers), written)
         self._objects.append(made)
         self.words[_READY] = 0
         return made

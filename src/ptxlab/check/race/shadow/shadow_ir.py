@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import reduce
-from operator import and_
 from struct import Struct
 
 from ptxlab.check.model import Row
@@ -67,7 +65,6 @@ __all__ = [
     "PipeWord",
     "StateWord",
     "emit_shadow",
-    "emit_suspect",
 ]
 
 CLUSTER_SHIFT = 12
@@ -81,11 +78,12 @@ OBJECT_WORDS = 7
 address of the masks of what has been written (0 where all memory starts with a value), and that of the cells' further entries."""
 NEAR = 4
 """Entries of a cell that are contiguous, in one cache line. Few cells need the further ones, which are stored elsewhere."""
-SUSPECT_WORDS = 6
-REPORTED_WORDS = 3
 PAIR = 0xFFFFFF | 31 << HOW_SHIFT
 """Instruction and kind of an entry."""
+SUSPECT_WORDS = 6
 """The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL`, `UNWRITTEN` or `EQUAL`."""
+REPORTED_WORDS = 3
+"""`PAIR` of the earlier entry and of the later one, and what is wrong."""
 CONCURRENT, FORMAL, UNWRITTEN, EQUAL = range(4)
 COPY_ACCESS, HANDLED, ACCESSES_TOO = 0x100, 0x10000, 0x20000
 """An access of cp.async; a row that Python handles; such a row that is an access, too."""
@@ -183,8 +181,10 @@ class StateWord(IntEnum):
     ISSUED = 35
     """of how many operations that are issued next the accesses are recorded, and only to be judged"""
     REPORTED = 36
-    """the address of pairs of which there is a finding, of `REPORTED_WORDS` words: `PAIR` of both entries, and the outcome"""
+    """the address of pairs of which there is a finding, of `REPORTED_WORDS` words"""
     REPORTED_COUNT = 37
+    LEFT_OUT = 38
+    """how many suspects have been left out, as there is a finding of their pair"""
     MEMO = 40
     """cells before and after an access: `MEMOS` times `MemoWord`"""
     RECENT = MEMO + MEMOS * 24
@@ -269,7 +269,7 @@ class BulkWord(IntEnum):
 
 
 class MemoWord(IntEnum):
-    """One access to a cell whose near entries were enough, and which found no suspects.
+    """One access to a cell whose near entries were enough, and which found no suspects, not even such that are left out.
 
     If the same agent makes the same access to equal entries again, the result is the same: clocks only grow.
     """
@@ -285,9 +285,8 @@ class MemoWord(IntEnum):
 
 
 def emit_shadow(module: Module) -> None:
-    """Emit ``find`` and ``visit``, which other functions call."""
+    """Emit ``find`` and ``visit``, which other functions call; ``visit`` calls ``suspect`` (`emit_suspects`)."""
     _find(module)
-    _suspect(module)
     _visit(module)
 
 
@@ -306,29 +305,6 @@ def _find(module: Module) -> None:
             state.set_word(StateWord.LAST, after - 1)
             c.ret(row)
     c.ret(0)
-
-
-def emit_suspect(c: Function, state: Value, words: tuple[Value | int, ...]) -> None:
-    """Add a row of `SUSPECT_WORDS` words."""
-    count = state.word(StateWord.SUSPECT_COUNT)
-    with c.when(count.ult(state.word(StateWord.SUSPECT_CAPACITY))):
-        row = state.pointer(StateWord.SUSPECTS).at(count * (8 * SUSPECT_WORDS))
-        for i, word in enumerate(words):
-            row.set_word(i, word)
-        state.set_word(StateWord.SUSPECT_COUNT, count + 1)
-
-
-def _suspect(module: Module) -> None:
-    """``void suspect(state, whose, held, who, what, place, outcome)``: two accesses; those of a pair that is reported are left out."""
-    c = Function(module, "suspect", "void", "ptr state, i64 whose, i64 held, i64 who, i64 what, i64 place, i64 outcome", internal=True)
-    state, whose, held, who, what, place, outcome = c.parameters
-    pair = held & PAIR, what & PAIR, outcome
-    with c.loop(state.word(StateWord.REPORTED_COUNT)) as i:
-        row = state.pointer(StateWord.REPORTED).at(i * (8 * REPORTED_WORDS))
-        with c.when(reduce(and_, (row.word(n).eq(word) for n, word in enumerate(pair)))):
-            c.ret()
-    emit_suspect(c, state, (whose, held, who, what, place, outcome))
-    c.ret()
 
 
 def _visit(module: Module) -> None:

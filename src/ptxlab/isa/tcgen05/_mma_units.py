@@ -124,7 +124,7 @@ def scales(fields: TensorBitFields, cta: int, rows: slice) -> numerics.ScaleGath
 def metadata(fields: TensorBitFields, cta: int) -> numerics.MetadataGather:
     """Sparsity metadata in tensor memory, of a bank of the data path."""
     shifts = (fields.bit % 8).astype(np.uint8)
-    return numerics.MetadataGather(tensor_base(cta), *(np.ascontiguousarray(each.T) for each in (fields.places, shifts)))
+    return numerics.MetadataGather(tensor_base(cta), np.ascontiguousarray(fields.places.T), np.ascontiguousarray(shifts.T))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -187,6 +187,11 @@ def _warm_operand(fmt: str) -> None:
         if fmt == "e2m1":
             for scale in ("ue8m0", "ue4m3"):
                 group_preparer(scale, role)
+    steps = [step for steps in STEPS.values() for step in steps if fmt in step.a and step.sparse and step.metadata == "mma_async"]
+    for grouped in {step.group > 1 for step in steps}:
+        expander_address(fmt, grouped)
+        if not grouped and not FORMATS[fmt].is_integer:
+            forgetter_address(fmt, is_wide(fmt))
 
 
 def integer_ir(lanes: int) -> str:

@@ -25,6 +25,7 @@ from tests.isa.tcgen05.test_observed_repetitions import (
     both,
     changed,
     launch,
+    of_pairs,
 )
 from tests.isa.tcgen05.test_observed_scaling import _count_copies
 
@@ -32,11 +33,18 @@ __all__ = ["_at_once", "_count_copies"]
 
 SPARSE_MMA = "add.u32 fm, fa, k; tcgen05.mma.sp.cta_group::1.kind::f16 [d], ad, bd, [fm], idesc, acc;"
 SPARSE_STEP = "add.u64 ad, ad, 2; add.u64 bd, bd, 4;"
+DENSE_BITS, PAIR_BITS = "0x08100010", "0x10100010"
+
+
+def idesc(m: int) -> str:
+    return hex(int(InstructionDescriptor(kind="f16", m=m, n=64, a="f16", b="f16", sparse=True)))
+
+
 OF_SPARSE = {
     MMA: SPARSE_MMA,
     STEP: SPARSE_STEP,
     "setp.lt.u32 q, k, 4;": "setp.lt.u32 q, k, 2;",
-    "0x08100010": hex(int(InstructionDescriptor(kind="f16", m=128, n=64, a="f16", b="f16", sparse=True))),
+    DENSE_BITS: idesc(128),
     "done, d, idesc,": "done, d, fa, fm, idesc,",
     "[slot], 64;": "[slot], 128;",
     "d, 64;": "d, 128;",
@@ -96,6 +104,19 @@ def test_findings(name: str, checks: str) -> None:
     if checks == "race":
         assert {race} - {""} <= set(codes)
         assert bool(codes) == bool(race)
+    assert len(handled) < 3 * TURNS * CTAS
+
+
+PAIR_CASES = ("right", "no wait in one turn", "no fence in one turn", "a load after the copy", "metadata of the turn before")
+
+
+@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("name", [*PAIR_CASES, "other metadata in one turn", "no step in one turn", "codes that select nothing"])
+def test_pairs(name: str, checks: str) -> None:
+    text = of_pairs(changed(CASES[name][0], SPARSE).replace(idesc(128), DENSE_BITS)).replace(PAIR_BITS, idesc(256))
+    codes, handled = both(text, **CHECKS[checks])
+    if checks == "race":
+        assert {CASES[name][1]} - {""} <= set(codes)
     assert len(handled) < 3 * TURNS * CTAS
 
 

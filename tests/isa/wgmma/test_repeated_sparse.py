@@ -107,3 +107,11 @@ def test_metadata_of_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     known, found = launched(module(loop), monkeypatch)
     assert not known
     assert not found[0][2]
+
+
+@pytest.mark.parametrize("name", ["f16", "bytes", "tf32, A in registers"])
+def test_executions_that_leave_a_full_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instructions that compiled code has begun go on with handlers, with the metadata of the warps that have issued them."""
+    monkeypatch.setattr("ptxlab.engine.repetitions._MOST", 6)
+    known, _ = launched(module(LOOPS[name], 30), monkeypatch)
+    assert known > 20

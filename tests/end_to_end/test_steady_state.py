@@ -123,9 +123,9 @@ def launch_one(case: Any, check: str) -> Any:
     return case.launch(check=check, only=[(0, 0, 0)])[0]
 
 
-def assert_no_python(what: str, name: str, check: str) -> None:
+def assert_no_python(what: str, name: str, check: str, module: str = __name__) -> None:
     """In a process of its own."""
-    code = f"import json; from tests.end_to_end.test_steady_state import {what}; print(json.dumps({what}({name!r}, {check!r})))"
+    code = f"import json; from {module} import {what}; print(json.dumps({what}({name!r}, {check!r})))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     further, turns, instructions = json.loads(run.stdout.splitlines()[-1])
     assert instructions > 0

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.direct_services import are_addresses, has_box_operands
 from ptxlab.engine.lowering.register_use import operand_registers
-from ptxlab.engine.program import Program
+from ptxlab.engine.program import Program, Register
 from ptxlab.isa.effects import Asynchronous, Pipe, Unit
-from ptxlab.isa.operands import Addr, Group, Op, SymbolAddress
+from ptxlab.isa.operands import Addr, Group, Op, Reg, SymbolAddress
 from ptxlab.isa.warpgroup_words import NAME_WORDS
 from ptxlab.native import address_of
 
@@ -135,11 +135,16 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
         return None
     if effects.unit is Unit.WARPGROUP:
-        # D and A in registers are for the functions of the execution. They are looked at for undefined bits, but those of mirrored programs
-        # move as the data does.
+        # D, A in registers and metadata are for the functions of the execution. They are looked at for undefined bits, but those of
+        # mirrored programs move as the data does.
         shadowed = [index for index in operands_used(program, op) if program.registers[index].shadow >= 0]
         if shadowed and (program.mirrored or any(program.registers[index].bits != 32 for index in shadowed)):
             return None
+        if effects.metadata >= 0:
+            metadata = operands[effects.metadata]
+            if not isinstance(metadata, Reg) or metadata.negated or not _is_word(program.registers[metadata.index]):
+                return None
+            operands = operands[: effects.metadata] + operands[effects.metadata + 1 :]
         operands, most = tuple(operand for operand in operands if not isinstance(operand, Group)), _MOST_OF_WARPGROUP
     elif op.aligned or op.row.flow is not None or program.writes[op.index]:
         return None
@@ -159,6 +164,11 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     known = all(program.registers[index].bits in _WIDTHS and program.registers[index].offset >= 0 for index in found)
     fixed = not any(isinstance(base, SymbolAddress) and base.space != "param" for base in bases)
     return found if known and fixed and len(found) <= most else None
+
+
+def _is_word(register: Register) -> bool:
+    """Whether compiled code finds 32 bits of each lane in a register's row."""
+    return register.bits == 32 and register.offset >= 0
 
 
 def operands_used(program: Program, op: Op) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from ptxlab.engine.repetitions import FUNCTION, KEY, WORDS_GIVEN, emit_calls
 from ptxlab.engine.turns.emission import resume_waiters
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
+    HELD_BYTES,
     NAME_WORDS,
     RECORD_WORDS,
     RING,
@@ -50,6 +51,7 @@ def emit_issue(module: Module) -> None:
     slot = group.pointer(GroupWord.SLOTS).at(at * (8 * SLOT_WORDS))
     more = known.pointer(WORDS_GIVEN + Given.MORE)
     record = _record(group, known.word(WORDS_GIVEN + Given.RECORD))
+    _check_metadata(c, context, more)
     with c.when(number.eq(group.word(GroupWord.BEGUN))) as otherwise:
         unless(c, (number - performed).ult(RING))
         slot.set_word(Slot.NUMBER, number)
@@ -62,7 +64,7 @@ def emit_issue(module: Module) -> None:
         for word in range(NAME_WORDS):
             same = same & slot.word(Slot.KEY + word).eq(known.word(KEY + word))
         unless(c, same)
-    a_place = group.pointer(GroupWord.A).at(at * A_BYTES)
+    a_place = group.pointer(GroupWord.A).at(at * HELD_BYTES)
     last = c.const("i1", 1)
     for warp in range(WARPS):
         last = last & (issued.word(warp).gt(number) | member.eq(warp))
@@ -74,6 +76,8 @@ def emit_issue(module: Module) -> None:
         unless(c, bases.load("i64", known.word(WORDS_GIVEN + Given.RECORD) + Base.CELLS).ne(0))
         emit_calls(c, context, known, c.const("i64", 0), -1)
     _copy_a(c, context, more, a_place.at(member * (A_BYTES // WARPS)))
+    with c.when(more.word(More.METADATA).ge(0)):
+        a_place.at(member * ((HELD_BYTES - A_BYTES) // WARPS) + A_BYTES).store(_metadata(context, more), align=4)
     issued.store(number + 1, member)
     with c.when(last):
         bases, function = group.at(8 * GroupWord.BASES), known.pointer(FUNCTION)
@@ -101,6 +105,21 @@ def _copy_a(c: Function, context: Value, more: Value, place: Value) -> None:
         for register in range(4):
             row = context.pointer(Word.FRAME).at(more.word(More.A_ROWS + register))
             place.at(128 * register).store(row.load("<32 x i32>", align=64), align=4)
+
+
+def _metadata(context: Value, more: Value) -> Value:
+    """The register of the warp with the metadata of a sparse A."""
+    return context.pointer(Word.FRAME).at(more.word(More.METADATA)).load("<32 x i32>", align=64)
+
+
+def _check_metadata(c: Function, context: Value, more: Value) -> None:
+    """Leave an instruction to the handler if one of the warp's metadata codes is not legal."""
+    with c.when(more.word(More.METADATA).ge(0)):
+        codes, used = _metadata(context, more), more.pointer(More.USED).load("<32 x i32>", align=4)
+        legal, wrong = more.word(More.LEGAL).to("i32").splat(32), codes.constant(0)
+        for bit in range(0, 32, 4):
+            wrong = wrong | (~(legal.operation("lshr", (codes >> bit) & 15)) & (used >> bit))
+        unless(c, (wrong & 1).reduce("or").eq(0))
 
 
 def _ring(group: Value, member: Value) -> tuple[Value, Value]:

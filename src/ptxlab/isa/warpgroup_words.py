@@ -6,6 +6,7 @@ from enum import IntEnum
 
 __all__ = [
     "A_BYTES",
+    "HELD_BYTES",
     "NAME_WORDS",
     "NEVER",
     "RECORD_WORDS",
@@ -26,6 +27,8 @@ RING = 32
 NEVER = (1 << 62) - 1
 A_BYTES = WARPS * 4 * 32 * 4
 """A in the registers of the four warps."""
+HELD_BYTES = A_BYTES + WARPS * 32 * 4
+"""And behind it the registers with the metadata of a sparse A, uint32[warp, lane]."""
 
 
 class GroupWord(IntEnum):
@@ -40,7 +43,7 @@ class GroupWord(IntEnum):
     AWAITED = 3
     """the least number up to which somebody waits for instructions to perform; `NEVER` if nobody does"""
     A = 4
-    """address of A for each slot, uint32[warp, register, lane]; 0 if no instruction has A in registers"""
+    """address of A, uint32[warp, register, lane], and the metadata for each slot; 0 if no instruction has any of them in registers"""
     SLOTS = 5
     """address of `RING` slots (`Slot`)"""
     RECORDS = 6
@@ -71,7 +74,7 @@ class Base(IntEnum):
     NONE = 0
     SHARED = 1
     A = 2
-    """A in registers, of the instruction that performs"""
+    """A in registers, and the metadata, of the instruction that performs"""
     FRAMES = 3
     """the registers of each warp"""
     CELLS = 7
@@ -119,7 +122,13 @@ class More(IntEnum):
     """offsets of the registers of A in the frame of a warp: four words, -1 if A is in shared memory"""
     OPERANDS = 7
     """what a slot has from `Slot.A` on: three words"""
-    OVERLAPS = 10
+    METADATA = 10
+    """offset of the register with metadata in the frame of a warp, -1 if A is not sparse"""
+    USED = 11
+    """address of the bits of this register that are used, uint32[lane]"""
+    LEGAL = 12
+    """the legal codes of metadata, as bits"""
+    OVERLAPS = 13
     """how many other accumulators have registers of this one, and their numbers"""
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ptxlab._exports import deferred
 from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._mma import mma
-from ptxlab.numerics._mma_kernel import AccumulatorRef, MmaKernel, OperandGather, ScaleGather, mma_kernel
+from ptxlab.numerics._mma_kernel import AccumulatorRef, MetadataGather, MmaKernel, OperandGather, ScaleGather, mma_kernel
 from ptxlab.numerics._mma_program import MmaProgram, expand_program, move_program
 from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
 from ptxlab.numerics._sparse import expand as expand_sparse
@@ -20,6 +20,7 @@ else:
 
 __all__ = [
     "AccumulatorRef",
+    "MetadataGather",
     "MmaKernel",
     "MmaProgram",
     "NumericsError",

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS, Packing
 from ptxlab.native import address_of
-from ptxlab.numerics._mma_program import MmaProgram, move, multiply, prepare, prepare_groups, scale_rows, unpack
+from ptxlab.numerics._mma_program import MmaProgram, expand, forget, move, multiply, prepare, prepare_groups, scale_rows, unpack
 from ptxlab.numerics._prepared import Prepared, check_options
 from ptxlab.numerics._steps import find_step, is_wide
 from ptxlab.numerics.ir.kernels import group_preparer_address, multiplier_address, preparer_address
 from ptxlab.numerics.ir.prepare import SIGN
 from ptxlab.numerics.ir.unpack import SLOT, unpacked_bytes
 
-__all__ = ["AccumulatorRef", "MmaKernel", "OperandGather", "ScaleGather", "mma_kernel"]
+__all__ = ["AccumulatorRef", "MetadataGather", "MmaKernel", "OperandGather", "ScaleGather", "mma_kernel"]
 
 _FUNCTIONS = ("multiply", "a", "b")
 QUICK_RUNS = 512
@@ -34,11 +34,23 @@ class ScaleGather(NamedTuple):
     order: NDArray[np.int64]
 
 
+class MetadataGather(NamedTuple):
+    """The location of a sparse A's metadata: ``order`` [chunks, rows] are the places of bytes, counted from ``base``.
+
+    ``shifts`` (uint8 [chunks, rows]) say where each code begins in its byte. Both are contiguous.
+    """
+
+    base: int
+    order: NDArray[np.int64]
+    shifts: NDArray[np.uint8]
+
+
 class OperandGather(NamedTuple):
     """The location of the codes of an operand: ``order`` lists units of ``unit`` bytes, counted from ``base`` plus ``offset``.
 
     After the units are gathered into consecutive memory, and codes with a ``packing`` have got a byte each, ``over_rows`` is the stride of
-    rows and ``over_k`` the stride along K, in bytes. The operand begins at row ``first``. ``scales`` are those of its rows.
+    rows and ``over_k`` the stride along K, in bytes. The operand begins at row ``first``. ``scales`` and ``metadata`` are those of its
+    rows; with metadata, the codes are those of the stored elements.
     """
 
     base: int
@@ -50,6 +62,7 @@ class OperandGather(NamedTuple):
     first: int = 0
     packing: Packing | None = None
     scales: ScaleGather | None = None
+    metadata: MetadataGather | None = None
 
 
 class AccumulatorRef(NamedTuple):
@@ -79,8 +92,8 @@ class MmaKernel:
     """
 
     __slots__ = (
-        "_formats", "_functions", "_groups", "_negate", "_option", "_orders", "_prepared", "_scale", "_scratch", "_step", "k", "m", "n",
-        "quick_runs", "wide",
+        "_formats", "_functions", "_groups", "_negate", "_option", "_orders", "_prepared", "_scale", "_scratch", "_step", "k", "m",
+        "n", "quick_runs", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -105,7 +118,7 @@ class MmaKernel:
         self.quick_runs = QUICK_RUNS
         self._negate = dict(zip("ab", negate, strict=True))
         self._scale = scale
-        self._groups = k // _GROUP if step.group > 1 else 0
+        self._groups = k // (_GROUP << sparse) if step.group > 1 else 0
         self._option = int(saturate)
         self._prepared: dict[tuple[str, int], Prepared] = {}
         self._orders: dict[tuple[int, int, int], NDArray[np.int64]] = {}
@@ -168,18 +181,12 @@ class MmaKernel:
         rows: list[tuple[int, ...]] = []
         ready: dict[int, Prepared] = {}
         for role, operands in (("a", [a for a, _, _ in units]), ("b", [b for _, b, _ in units])):
-            gathered: tuple[int, int, int] | None = None
             distinct = {id(operand): operand for operand in operands}
-            for number, (key, operand) in enumerate(distinct.items()):
-                if isinstance(operand, Prepared):
-                    ready[key] = operand
-                    continue
-                matrix = operand.base, operand.offset, id(operand.order)
-                if matrix != gathered:
-                    rows += self._gather(role, operand)
-                    gathered = matrix
-                ready[key] = self._buffer(role, number)
-                rows += self._prepare(role, operand, ready[key])
+            ready |= {key: operand for key, operand in distinct.items() if isinstance(operand, Prepared)}
+            gathers = [(number, operand) for number, operand in enumerate(distinct.values()) if not isinstance(operand, Prepared)]
+            for number, operand, gather in self._gathered(role, gathers):
+                prepared = ready[id(operand)] = self._buffer(role, number)
+                rows += (*gather, *self._prepare(role, operand, prepared))
         for a, b, cells in units:
             left, right = ready[id(a)], ready[id(b)]
             if cells.order is None:
@@ -191,6 +198,22 @@ class MmaKernel:
             rows.append(multiply(self._place("multiply"), 0, scratch, 4 * left.padded, left, right, self._option))
             rows.append(move(_CELL_UNIT, together, apart))
         return MmaProgram(self, rows, units)
+
+    def metadata_program(self, operands: Iterable[OperandGather]) -> MmaProgram:
+        """Make a program that finds whether the metadata of one of these sparse A have codes that are not legal (`MmaProgram.question`)."""
+        operands = tuple(operands)
+        gathered = self._gathered("a", enumerate(operands))
+        return MmaProgram(None, [row for _, a, gather in gathered for row in (*gather, *self._expand(a))], operands, self)
+
+    def _gathered(
+        self, role: str, operands: Iterable[tuple[int, OperandGather]]
+    ) -> Iterator[tuple[int, OperandGather, tuple[tuple[int, ...], ...]]]:
+        """The operands with their numbers, and the rows that gather their codes if those before are others."""
+        gathered: tuple[int, int, int] | None = None
+        for number, operand in operands:
+            matrix = operand.base, operand.offset, id(operand.order)
+            yield number, operand, () if matrix == gathered else tuple(self._gather(role, operand))
+            gathered = matrix
 
     def _gather(self, role: str, operand: OperandGather) -> Iterator[tuple[int, ...]]:
         """Rows that gather codes, and unpack them."""
@@ -211,9 +234,12 @@ class MmaKernel:
         return self._scratch_of("unpacked", size // SLOT * unpacked_bytes(operand.packing, self._bits(role)))
 
     def _prepare(self, role: str, operand: OperandGather, ready: Prepared) -> Iterator[tuple[int, ...]]:
-        """Rows that prepare gathered codes with their scales."""
-        codes = self._unpacked(role, operand) + operand.first * operand.over_rows
+        """Rows that prepare gathered codes with their scales and metadata."""
+        codes, strides = self._codes(role, operand), (operand.over_rows, operand.over_k)
         scales = 0
+        if operand.metadata is not None:
+            yield from self._expand(operand)
+            codes, strides = self._expanded(), (self._size * self.k, self._size)
         if operand.scales is not None:
             base, order = operand.scales
             scales = self._scratch_of("scales", order.size)
@@ -221,9 +247,35 @@ class MmaKernel:
             if self._groups:
                 yield prepare_groups(self._place(role), codes, scales, order.shape[1], ready, self._negate[role])
                 return
-        yield prepare(self._place(role), codes, operand.over_rows, operand.over_k, ready, SIGN if self._negate[role] else 0)
+        yield prepare(self._place(role), codes, *strides, ready, SIGN if self._negate[role] else 0)
         if scales:
             yield scale_rows(scales, ready)
+        if operand.metadata is not None and not FORMATS[ready.fmt].is_integer:
+            chunks = len(operand.metadata.order)
+            yield forget(self._scratch_of("metadata", ready.rows * chunks), chunks, ready)
+
+    def _expand(self, operand: OperandGather) -> Iterator[tuple[int, ...]]:
+        """Rows that gather metadata, and expand gathered codes of a sparse A."""
+        assert operand.metadata is not None
+        base, order, shifts = operand.metadata
+        chunks, rows = order.shape
+        metadata = self._scratch_of("metadata", order.size)
+        yield move(1, (base, 0, order), (0, metadata, self._order_of(1, order.size, 0)))
+        places = metadata, address_of(shifts), self._expanded()
+        yield expand(self._formats["a"], self._step.group > 1, self._codes("a", operand), operand[4:6], *places, rows, chunks)
+
+    @property
+    def _size(self) -> int:
+        """Bytes of an element of A."""
+        return FORMATS[self._formats["a"]].dtype.itemsize
+
+    def _expanded(self) -> int:
+        """The host address of the whole rows of a sparse A."""
+        return self._scratch_of("expanded", self.m * self.k * self._size)
+
+    def _codes(self, role: str, operand: OperandGather) -> int:
+        """The host address of the first gathered code of an operand."""
+        return self._unpacked(role, operand) + operand.first * operand.over_rows
 
 
 @lru_cache(maxsize=256)
@@ -247,7 +299,7 @@ def mma_kernel(
     types : of D, A and B
     m, n, k : A is [m, k], B is [n, k]; m is a multiple of 16
     negate : whether the signs of A and of B are flipped
-    sparse : whether A stores half of its elements, and comes prepared
+    sparse : whether A stores half of its elements; its gathers have metadata
     scale : the type of the scales, and how many elements of K one covers
 
     Examples

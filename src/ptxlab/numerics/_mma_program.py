@@ -1,7 +1,7 @@
 """The compiled steps of one mma instruction, performed by one call of compiled code.
 
-A program is a table of int64 rows, one for each step: gather, unpack, prepare and scale an operand, multiply prepared operands, write
-accumulator cells.
+A program is a table of int64 rows, one for each step: gather, unpack, expand, prepare and scale an operand, multiply prepared operands,
+write accumulator cells.
 A memory location is a base and an offset. Each call passes the host addresses of the bases; base 0 is 0, so that its offsets are host
 addresses. An `MmaKernel` makes programs for types and sizes.
 
@@ -24,7 +24,7 @@ from ptxlab import native
 from ptxlab.formats import Packing
 from ptxlab.native import address_of
 from ptxlab.numerics._prepared import Prepared
-from ptxlab.numerics.ir.kernels import row_scaler_address, unpacker_address
+from ptxlab.numerics.ir.kernels import expander_address, forgetter_address, row_scaler_address, unpacker_address
 from ptxlab.numerics.ir.unpack import SLOT
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MmaProgram",
+    "expand",
     "expand_program",
+    "forget",
     "mma_program_function",
     "move",
     "move_program",
@@ -48,8 +50,8 @@ Place = tuple[int, NDArray[np.int64]]
 
 _WORD = 4
 _WORDS = 13
-_MOVE, _UNPACK, _SCALE_ROWS, _PREPARE, _PREPARE_GROUPS, _MULTIPLY = range(6)
-_DIRECT = (_MOVE, _UNPACK, _SCALE_ROWS)
+_MOVE, _UNPACK, _SCALE_ROWS, _EXPAND, _FORGET, _PREPARE, _PREPARE_GROUPS, _MULTIPLY = range(8)
+_DIRECT = (_MOVE, _UNPACK, _SCALE_ROWS, _EXPAND, _FORGET)
 """The kinds of rows that have the address of a function; others have the address of a word that holds it."""
 _LOCK: NDArray[np.int64] = np.zeros(1, np.int64)
 """1 while a program runs."""
@@ -88,6 +90,11 @@ class MmaProgram:
         """How compiled code runs it: the host address of ``void function(bases, words)``, and the int64 words."""
         return _library().address("repeat"), (self._address, -1 if accumulate else 0, scale_input_d)
 
+    @property
+    def question(self) -> tuple[int, int]:
+        """How compiled code runs a program that finds something: the host address of ``i64 function(program, bases)``, and the program."""
+        return _library().address("ask"), self._address
+
 
 def move(unit: int, source: tuple[int, int, NDArray[np.int64]], target: tuple[int, int, NDArray[np.int64]]) -> tuple[int, ...]:
     """The row that moves units of bytes; either side is a base, an offset and the order of the units there."""
@@ -124,6 +131,18 @@ def unpack(packing: Packing, bits: int, codes: int, unpacked: int, slots: int, c
     return _UNPACK, unpacker_address(packing, bits, contained), 0, codes, 0, unpacked, slots
 
 
+def expand(
+    fmt: str, grouped: bool, codes: int, strides: tuple[int, int], metadata: int, shifts: int, expanded: int, rows: int, chunks: int
+) -> tuple[int, ...]:
+    """The row that expands codes of a sparse A, all at host addresses (`numerics.ir.sparse`); it finds codes of metadata not legal."""
+    return _EXPAND, expander_address(fmt, grouped), 0, codes, 0, metadata, expanded, shifts, rows, chunks, *strides
+
+
+def forget(metadata: int, chunks: int, ready: Prepared) -> tuple[int, ...]:
+    """The row that marks the elements of a prepared A that are not stored."""
+    return _FORGET, forgetter_address(ready.fmt, ready.wide), 0, metadata, 0, ready.address, ready.rows, chunks, ready.padded
+
+
 def prepare(function: int, codes: int, over_rows: int, over_k: int, ready: Prepared, flip: int) -> tuple[int, ...]:
     """The row that prepares codes at a host address, with these strides; ``function``: where the address of the function is."""
     rows, k = ready.rows, ready.k
@@ -153,27 +172,30 @@ def multiply(function: int, base: int, offset: int, stride: int, a: Prepared, b:
 @cache
 def mma_program_function() -> Any:
     """The compiled function that runs programs."""
-    return _library().function("run", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+    return _library().function("run", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
 
 
 @cache
 def _library() -> native.Library:
-    return native.compile_or_load(("mma program",), ("run", "repeat"), _program_ir, opt=0)
+    return native.compile_or_load(("mma program",), ("run", "repeat", "ask"), _program_ir, opt=0)
 
 
 def _program_ir() -> str:
-    """``void run(program, bases, keep, scale)``, and ``void repeat(bases, words)``, which is given all but the bases as int64 words.
+    """``i64 run(program, bases, keep, scale)``: 0 if no row has found anything.
+
+    ``void repeat(bases, words)`` is given all but the bases as int64 words. ``i64 ask(program, bases)`` runs a program without products.
 
     The first row of a program has the address of the lock and the number of the other rows. The words of these are the kind, the address
     of a function, base and offset of two places in memory, and what else the function takes. Of functions that are optimised later, the
     row has the address of the word that holds their address.
     """
     module = native.Module()
-    code = native.Function(module, "run", "void", "ptr program, ptr bases, i32 keep, i32 scale")
+    code = native.Function(module, "run", "i64", "ptr program, ptr bases, i32 keep, i32 scale")
     program, keep, scale = code["program"], code["keep"].to("i64"), code["scale"].to("i64")
     lock = program.pointer(0)
     with code.loop_while(lambda: lock.exchange(code.const("i64", 1)).ne(0)):
         pass
+    result = code.variable("i64", 0)
     with code.loop(program.word(1)) as number:
         row = program.at((number + 1) * (8 * _WORDS))
         function = row.pointer(1)
@@ -182,6 +204,8 @@ def _program_ir() -> str:
         arguments = {
             _MOVE: (first, row.pointer(6), second, row.pointer(7), words[8]),
             _UNPACK: (first, second, words[6]),
+            _EXPAND: (first, second, row.pointer(6), row.pointer(7), *words[8:12]),
+            _FORGET: (first, second, *words[6:9]),
             _PREPARE: (first, *words[6:11], second, words[11].to("i32")),
             _PREPARE_GROUPS: (first, second, *words[6:11], row.pointer(11), words[12].to("i32")),
             _SCALE_ROWS: (first, second, *words[6:8]),
@@ -191,10 +215,17 @@ def _program_ir() -> str:
         code.switch(words[0], labels, done)
         for kind, label in labels.items():
             code.begin(label)
-            code.call(function if kind in _DIRECT else function.load("ptr"), "void", *arguments[kind])
+            if kind == _EXPAND:
+                result.set(result.get() | code.call(function, "i64", *arguments[kind]))
+            else:
+                code.call(function if kind in _DIRECT else function.load("ptr"), "void", *arguments[kind])
             code.jump(done)
         code.begin(done)
     lock.release()
+    code.ret(result.get())
     code, (bases, given) = module.define("void repeat(ptr bases, ptr words)")
-    code.call("run", "void", given.pointer(0), bases, *(given.word(index).to("i32") for index in (1, 2)))
+    code.call("run", "i64", given.pointer(0), bases, *(given.word(index).to("i32") for index in (1, 2)))
+    code, (program, bases) = module.define("i64 ask(ptr program, ptr bases)")
+    zero = code.const("i32", 0)
+    code.ret(code.call("run", "i64", program, bases, zero, zero))
     return module.text()

@@ -33,11 +33,11 @@ TEXT = (
 """The array has 128 rows of two tiles; A are the 64 stored elements of the first tile, B both tiles of the first 64 rows."""
 
 
-def launch(text: str, **options: Any) -> tuple[Any, bool]:
-    """The result, and whether the product is right."""
+def launch(text: str, ctas: int = 1, **options: Any) -> tuple[Any, bool]:
+    """The result, and whether the product is right; all CTAs compute the same."""
     a = np.random.default_rng(5).integers(-4, 5, (128, 128)).astype(np.float16)
     metadata, c = np.full(128, FIRST_TWO, np.uint32), np.zeros((128, 64), np.float32)
-    result = ptxlab.loads(text, file="sparse.ptx").kernel().launch(block=128, args=[a, metadata, c], **options)
+    result = ptxlab.loads(text, file="sparse.ptx").kernel().launch(grid=ctas, block=128, args=[a, metadata, c], **options)
     rows = np.zeros((128, 128))
     rows.reshape(128, 32, 4)[:, :, :2] = a[:, :64].reshape(128, 32, 2)
     return result, bool((c == rows @ a[:64].astype(np.float64).T).all())

@@ -111,6 +111,7 @@ class Asynchronous(Effect):
     variant : operations of one pipe with different ones form no pipeline
     stored : the position of the operand whose registers it stores as they are; -1 for none
     reuses : it uses a matrix that an operation before has left in a collector buffer
+    metadata : the position of the operand whose register holds sparsity metadata, other ones in each lane; -1 for none
     """
 
     unit: Unit
@@ -127,6 +128,7 @@ class Asynchronous(Effect):
     variant: str = ""
     stored: int = -1
     reuses: bool = False
+    metadata: int = -1
 
     @property
     def supplies(self) -> Supply:

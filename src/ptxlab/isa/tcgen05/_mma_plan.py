@@ -19,11 +19,11 @@ from ptxlab.formats import decode
 from ptxlab.isa import context, operations
 from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
-from ptxlab.isa.tcgen05._agreement import differ_address, words_of_copies
+from ptxlab.isa.tcgen05._agreement import ask_address, words_to_ask
 from ptxlab.isa.tcgen05._collectors import HeldMatrix
 from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._descriptors import Gather
-from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, scales, shared_operand, tensor_operand
+from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, metadata, scales, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.native import BoundedCache, address_of
@@ -55,7 +55,7 @@ class Plan:
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
     kernel : the compiled multiplication that each unit performs
-    program : compiled code for the whole operation; None if operands must first be expanded at each execution, or columns of B be zeroed
+    program : compiled code for the whole operation; None if columns of B must be zeroed at each execution
     held : the matrix that a collector buffer can hold: A, or B of .ws
     d_bits : bits of an element of D, the lowest of its cell; the others are 0
     """
@@ -82,7 +82,8 @@ class Plan:
     operands: tuple[MatrixOperand, ...] = ()
     known: BoundedCache[Hashable, tuple[operations.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
-    _copies: NDArray[np.int64] | None = field(init=False, default=None)
+    _asked: tuple[NDArray[np.int64], numerics.MmaProgram | None] | None = field(init=False, default=None)
+    """What compiled code asks before it repeats the operation (`words_to_ask`), and what it keeps."""
     columns: int = field(init=False, default=0)
     """Columns of D."""
     lanes: int = field(init=False, default=0)
@@ -103,17 +104,8 @@ class Plan:
         if self.metadata:
             self._scale_factors += (self.metadata[0].scale_factors("A", "metadata", found.selector),)
         self._tensor_a = self._matrix_in_tensor_memory()
-        if self._gathers_a and self._gathers_b:
+        if self.zeroed is None:
             self.program = self._program(())
-
-    @property
-    def _gathers_a(self) -> bool:
-        """Whether compiled code can read A directly: its codes need not be expanded."""
-        return not self.metadata
-
-    @property
-    def _gathers_b(self) -> bool:
-        return self.zeroed is None and not (self.scaling is not None and self.metadata)
 
     def repetition(self, accumulate: bool, scale: int) -> tuple[int, tuple[int, ...], int] | None:
         """How compiled code does what `perform` does if it disables no lanes, for `WarpContext.repeat`; None if it cannot (yet)."""
@@ -121,16 +113,20 @@ class Plan:
         if program is None or not program.optimised or self.shift_a:
             return None
         function, given = program.repetition(accumulate, scale)
-        if self.scaling is None:
+        if self.scaling is None and not self.metadata:
             return function, given, 0
-        if self._copies is None:
-            self._copies = words_of_copies(self.scaling, self.units[-1].cta + 1)
-        return function, (*given, address_of(self._copies)), differ_address()
+        if self._asked is None:
+            about = self.kernel.metadata_program(self._gather_a(unit) for unit in self._holders) if self.metadata else None
+            self._asked = words_to_ask(self.scaling, self.units[-1].cta + 1, about), about
+        return function, (*given, address_of(self._asked[0])), ask_address()
 
     def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply; disabled lanes keep their values."""
-        if self.scaling is not None and self.program is not None:
-            for cta in cta_group.ctas:
+        for number, cta in enumerate(cta_group.ctas):
+            for unit in self._holders if self.metadata else ():
+                if unit.cta == number:
+                    self._check_metadata(cta, unit)
+            if self.scaling is not None:
                 self.scaling.check_copies(cta.tensor.words)
         kept = () if disabled is None else self._kept(cta_group, disabled)
         program = self.program or self._program(cta_group.ctas)
@@ -148,27 +144,20 @@ class Plan:
 
     def _program(self, ctas: tuple[context.Cta, ...]) -> numerics.MmaProgram:
         """Build the program. Operands that it cannot read itself are prepared now, from the memory of these CTAs."""
-        of_a: dict[tuple[int, int], Operand] = {}
-        of_b: dict[tuple[int, Hashable], Operand] = {}
-        shares = [] if self._gathers_b else [self.share_of_b(cta.shared) for cta in ctas]
+        of_a: dict[tuple[int, int], numerics.OperandGather] = {}
+        of_b: dict[tuple[int, int | None], Operand] = {}
+        shares = [] if self.zeroed is None else [self.share_of_b(cta.shared) for cta in ctas]
         whole = [shared_operand(self.b, self.b_format, holder) for holder in range(self.units[-1].cta + 1)]
         found = []
         for unit in self.units:
             # Each bank has its own copy of A and of the metadata in tensor memory.
             source = (unit.cta, 0 if isinstance(self.a, Gather) and not self.metadata else unit.bank)
             if source not in of_a:
-                of_a[source] = self._gather_a(unit) if self._gathers_a else self._prepare_a(ctas[unit.cta], unit)
-            part: tuple[int, Hashable]
-            if self._gathers_b:
-                # Each CTA has its own scale factors of all parts.
-                part = unit.part, None if self.scaling is None else unit.cta
-                if part not in of_b:
-                    of_b[part] = self._gather_b(whole[unit.holder], unit)
-            else:
-                factors = None if self.scaling is None else self._factors_of_b(self.scaling, ctas[unit.cta], unit)
-                part = unit.part, b"" if factors is None else factors.tobytes()
-                if part not in of_b:
-                    of_b[part] = self._prepare_b(shares[unit.holder], unit, factors)
+                of_a[source] = self._gather_a(unit)
+            # Each CTA has its own scale factors of all parts.
+            part = unit.part, None if self.scaling is None else unit.cta
+            if part not in of_b:
+                of_b[part] = self._gather_b(whole[unit.holder], unit) if self.zeroed is None else self._prepare_b(shares[unit.holder], unit)
             found.append((of_a[source], of_b[part], unit.accumulator(self.column)))
         return self.kernel.program(found)
 
@@ -230,11 +219,7 @@ class Plan:
             codes[self.zeroed] = 0
         return codes
 
-    def _factors_of_b(self, scaling: Scaling, cta: context.Cta, unit: Unit) -> NDArray[np.uint8]:
-        """The scale factors of a part of B, from the tensor memory of ``cta``, which holds the factors of all parts."""
-        return scaling.factors("b", cta.tensor.words)[_part_of_b(unit)]
-
-    def _prepare_b(self, share: Codes, unit: Unit, factors: NDArray[np.uint8] | None) -> numerics.Prepared:
+    def _prepare_b(self, share: Codes, unit: Unit) -> numerics.Prepared:
         """Prepare a part of B, from the columns of the CTA that holds it."""
         return numerics.prepare(
             share[unit.first : unit.first + unit.columns],
@@ -243,19 +228,21 @@ class Plan:
             kind=self.kind,
             other=self.a_format.name,
             negate=self.negate_b,
-            sparse=bool(self.metadata),
-            **self._scales(factors),
         )
 
-    def _scales(self, factors: NDArray[np.uint8] | None) -> dict[str, Any]:
-        return {} if self.scaling is None else {"scales": factors, "scale": self.scaling.type, "block": self.scaling.block}
+    @property
+    def _holders(self) -> list[Unit]:
+        """A unit for each copy of the metadata, in order."""
+        return list({(unit.cta, unit.bank): unit for unit in reversed(self.units)}.values())[::-1]
 
     def _gather_a(self, unit: Unit) -> numerics.OperandGather:
         if isinstance(self.a, Gather):
             found = shared_operand(self.a, self.a_format, unit.cta)
         else:
             found = tensor_operand(self.a, self.a_format, unit.lanes, self.a_columns, unit.cta)
-        return found if self.scaling is None else found._replace(scales=scales(self.scaling.a, unit.cta, slice(None)))
+        if self.scaling is not None:
+            found = found._replace(scales=scales(self.scaling.a, unit.cta, slice(None)))
+        return found._replace(metadata=metadata(self.metadata[unit.bank], unit.cta)) if self.metadata else found
 
     def _gather_b(self, whole: numerics.OperandGather, unit: Unit) -> numerics.OperandGather:
         found = whole._replace(first=self.b_first + unit.first)
@@ -270,35 +257,20 @@ class Plan:
         cells = words[self.a : self.a + self.a_columns, lanes]
         return self.a_format.tensor(np.ascontiguousarray(cells.T))
 
-    def _prepare_a(self, cta: context.Cta, unit: Unit) -> numerics.Prepared:
-        stored = self.codes_of_a(cta.shared, cta.tensor.words, unit.lanes)
-        return numerics.prepare(
-            stored,
-            self.a_format.name,
-            role="a",
-            kind=self.kind,
-            other=self.b_format.name,
-            negate=self.negate_a,
-            metadata=self._metadata(cta, unit.bank, stored) if self.metadata else None,
-            **self._scales(None if self.scaling is None else self.scaling.factors("a", cta.tensor.words)),
-        )
-
-    def _metadata(self, cta: context.Cta, bank: int, stored: Codes) -> NDArray[np.uint8]:
-        """The codes of A's chunks; 0 of a chunk that stores only zeros, as CUTLASS and zero fill write it, selects any of its elements."""
-        codes = self.metadata[bank].read(cta.tensor.words)
+    def _check_metadata(self, cta: context.Cta, unit: Unit) -> None:
+        """Raise `Misuse` if a code is not legal; 0 of a chunk that stores only zeros, as CUTLASS and zero fill write it, is."""
+        codes = self.metadata[unit.bank].read(cta.tensor.words)
         wrong = ~np.isin(codes, legal_metadata(self.kind))
         if wrong.any():
+            stored = self.codes_of_a(cta.shared, cta.tensor.words, unit.lanes)
             values = decode(stored, self.a_format.name).reshape(*codes.shape, -1)
-            empty = wrong & (codes == 0) & ~values.any(axis=-1)
-            codes = np.where(empty, np.uint8(legal_metadata(self.kind)[0]), codes)
-            wrong &= ~empty
+            wrong &= (codes != 0) | (values != 0).any(axis=-1)
         if wrong.any():
             row, chunk = np.argwhere(wrong)[0]
             code = int(codes[row, chunk])
             legal = ", ".join(f"{known:#06b}" for known in legal_metadata(self.kind))
             message = f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which selects nothing"
             raise context.Misuse("D707", message, fix=f"write {legal}; check the address and the sparsity selector")
-        return codes
 
 
 def _part_of_b(unit: Unit) -> slice:

@@ -22,7 +22,7 @@ from ptxlab.isa.tcgen05._state import tensor_base
 from ptxlab.layout import data_path_lanes
 from ptxlab.tables import MMA_KINDS, TYPE_BITS
 
-__all__ = ["Format", "Lanes", "Unit", "format_of", "scales", "shared_operand", "tensor_operand", "units"]
+__all__ = ["Format", "Lanes", "Unit", "format_of", "metadata", "scales", "shared_operand", "tensor_operand", "units"]
 
 Codes = NDArray[Any]
 
@@ -119,6 +119,12 @@ def scales(fields: TensorBitFields, cta: int, rows: slice) -> numerics.ScaleGath
     """Scale factors of some rows in tensor memory, as one group of 32 lanes has them."""
     places = fields.places[0, rows]
     return numerics.ScaleGather(tensor_base(cta), np.ascontiguousarray(places))
+
+
+def metadata(fields: TensorBitFields, cta: int) -> numerics.MetadataGather:
+    """Sparsity metadata in tensor memory, of a bank of the data path."""
+    shifts = (fields.bit % 8).astype(np.uint8)
+    return numerics.MetadataGather(tensor_base(cta), np.ascontiguousarray(fields.places.T), np.ascontiguousarray(shifts.T))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from ptxlab.isa.effects import Completion, WaitGroup
+from ptxlab.isa.effects import Asynchronous, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Group, Op, Reg
 
 __all__ = ["Matrices", "matrices_of"]
@@ -22,13 +22,13 @@ class Matrices(NamedTuple):
     numbers : the accumulators, numbered, by the registers of D and whether they hold two values each
     overlaps : by number, the other accumulators that have some of the same registers
     ends : a power of two: each warp needs to know of no more groups
-    a_in_registers : whether some instruction has A in registers
+    holds_registers : whether some instruction has A in registers, or metadata
     """
 
     numbers: dict[tuple[tuple[int, ...], bool], int]
     overlaps: tuple[tuple[int, ...], ...]
     ends: int
-    a_in_registers: bool
+    holds_registers: bool
 
     def number_of(self, op: Op) -> int:
         """The number of the accumulator of an instruction."""
@@ -56,6 +56,7 @@ def matrices_of(program: Any) -> Matrices:
             number = numbers.setdefault(key, len(numbers))
             for register in key[0]:
                 users[register].add(number)
-            in_registers |= isinstance(op.operands[1], Group)
+            sparse = isinstance(effects, Asynchronous) and effects.metadata >= 0
+            in_registers |= sparse or isinstance(op.operands[1], Group)
     overlaps = [set[int]().union(*(users[register] for register in key[0])) - {number} for key, number in numbers.items()]
     return Matrices(numbers, tuple(tuple(sorted(each)) for each in overlaps), 1 << (most + 1).bit_length(), in_registers)

@@ -16,16 +16,18 @@ from ptxlab.isa.catalogue import Flow, Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, Unit, WaitGroup, WgmmaFence
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.warpgroup_words import WARPS
+from ptxlab.isa.warpgroup_words import HELD_BYTES, WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._product import WarpgroupProduct
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
 from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, MMA, WAIT_GROUP, types_of
 from ptxlab.isa.wgmma._undefined import begin_undefined, issue_undefined, read_undefined
 from ptxlab.native import address_of
-from ptxlab.tables import WGMMA_KINDS, WGMMA_M
+from ptxlab.tables import WGMMA_KINDS
 
 _ALL_LANES = 0xFFFF_FFFF
+_METADATA = 3
+"""The position of the metadata of a sparse instruction."""
 
 
 def _forms(program: Any) -> dict[int, Form]:
@@ -48,10 +50,9 @@ def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tupl
     b = warp.uniform(2, 64)
     form = _form(warp, text)
     operands = form.operands(warp, a, b)
-    words = np.empty((WARPS, 4, 32), np.uint32) if text.in_registers else None
-    metadata = np.empty((WARPS, WGMMA_M // WARPS, form.chunks), np.uint8) if text.sparse else None
+    held = np.empty(HELD_BYTES // 4, np.uint32) if text.in_registers or text.sparse else None
     accumulate = bool(warp.uniform(text.enable, 1))
-    share = Share(number, warp.op, form, a, b, accumulate, operands, given, words, metadata)
+    share = Share(number, warp.op, form, a, b, accumulate, operands, given, held)
     if warp.machine.program.mirrored:
         share.undefined = begin_undefined(group, share)
     group.begin(share)
@@ -60,12 +61,12 @@ def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tupl
 
 def _taken_over(warp: context.WarpContext, group: Warpgroup, number: int, text: Text) -> Share:
     """Continue an instruction that compiled code has begun."""
-    index, a, b, accumulate, words = group.taken_over(number)
+    index, a, b, accumulate, held = group.taken_over(number)
     if index != warp.op.index:
         _differs_in_instruction(warp, group, number, warp.machine.program.ops[index])
     form = _form(warp, text)
     operands = form.operands(warp, a, b)
-    share = Share(number, warp.op, form, a, b, accumulate, operands, (), words if text.in_registers else None, None)
+    share = Share(number, warp.op, form, a, b, accumulate, operands, (), held if text.in_registers or text.sparse else None)
     group.shares[number] = share
     return share
 
@@ -119,8 +120,8 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
     form = share.form
     if share.a_words is not None and form.a_rows is not None:
         warp.rows.take(form.a_rows, axis=0, out=share.a_words[member])
-    if share.metadata is not None:
-        share.metadata[member] = _metadata(warp, form)
+    if share.metadata_words is not None:
+        share.metadata_words[member] = _metadata(warp, form)
     if share.undefined is not None:
         issue_undefined(share, share.undefined, warp, member)
     if group.issue(member, share):
@@ -170,10 +171,11 @@ def _undefined_bits(warp: context.WarpContext, text: Text) -> NDArray[np.uint32]
     return masks.view(np.uint32)
 
 
-def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
-    """The metadata codes of the warp's 16 rows of A; a fault if a code is not legal."""
+def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint32]:
+    """The register with the metadata of the warp's 16 rows of A; a fault if a code is not legal."""
     assert form.fragment is not None
-    codes = (warp.values(3)[form.fragment.lane] >> form.fragment.bit & 0xF).astype(np.uint8)
+    words = warp.values(_METADATA).astype(np.uint32)
+    codes = words[form.fragment.lane] >> form.fragment.bit & 0xF
     wrong = np.argwhere(~np.isin(codes, form.codes))
     if len(wrong):
         row, chunk = (int(x) for x in wrong[0])
@@ -183,7 +185,7 @@ def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
             "which selects nothing",
             fix=f"store one of {', '.join(f'{code:#06b}' for code in form.codes)} for each chunk",
         )
-    return codes
+    return words
 
 
 for _kind, _row in WGMMA_KINDS.items():
@@ -199,7 +201,7 @@ for _kind, _row in WGMMA_KINDS.items():
                     accumulates="scale-d",
                     matrices=("a",) if _place == "registers" else (),
                     flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse)), through_memory=True),
-                    effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
+                    effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP, metadata=_METADATA if _sparse else -1),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))
 
 

@@ -15,7 +15,7 @@ from ptxlab.isa import context, operations
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.operations.tiles import MatrixOperand
-from ptxlab.isa.warpgroup_words import Base
+from ptxlab.isa.warpgroup_words import A_BYTES, WARPS, Base
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_index, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._matrices import matrices_of
 from ptxlab.isa.wgmma._state import Share, Warpgroup
@@ -47,8 +47,8 @@ class Text:
 class Operands:
     """The matrices in shared memory (``a`` is None if A is in registers), and the range of offsets that they occupy.
 
-    ``matrices`` says the same for observers. ``program`` is compiled code for the whole product; None if A must first be expanded, and for
-    .b1. ``repetitions`` are what `WarpContext.repeat_share` is given, by whether the product is added to D.
+    ``matrices`` says the same for observers. ``program`` is compiled code for the whole product; None for .b1. ``repetitions`` are what
+    `WarpContext.repeat_share` is given, by whether the product is added to D.
     """
 
     a: PlacedOperand | None
@@ -93,10 +93,11 @@ class Form:
     Attributes
     ----------
     k, stored : elements in a row of B and in a stored row of A (bytes for .b1); a sparse A stores half of them
-    fragment, codes, chunks : for a sparse A: the location of a warp's metadata, the legal codes, the number of codes in a row
+    fragment, codes : for a sparse A: the location of a warp's metadata, and the legal codes
+    metadata_row, used : of a sparse A: the index of the register with metadata, and its bits that are used, uint32[lane]
     rows, a_rows : indices of the registers of D, and of A if it is in registers
     key, number : the registers of D, their order and format, and the number of this accumulator in the program
-    kernel : compiled code for the product; None if A must first be expanded, and for .b1
+    kernel : compiled code for the product; None for .b1
     """
 
     d: str
@@ -119,12 +120,9 @@ class Form:
     index: AccumulatorIndex
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
+    metadata_row: int = -1
+    used: NDArray[np.uint32] | None = None
     plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(512))
-
-    @property
-    def chunks(self) -> int:
-        """The number of metadata codes in a row of a sparse A."""
-        return 0 if self.fragment is None else int(self.fragment.lane.shape[1])
 
     def operands(self, warp: context.WarpContext, a: int, b: int) -> Operands:
         """Decode two descriptors, and check that the matrices are inside the CTA's shared memory."""
@@ -155,6 +153,8 @@ class Form:
             left = numerics.OperandGather(Base.A, 0, a_index().reshape(-1), _REGISTER_BYTES, size * self.stored, size)
         else:
             left = _gathered(a)
+        if self.fragment is not None:
+            left = left._replace(metadata=_metadata_gather(self.fragment))
         cells = numerics.AccumulatorRef(Base.CELLS + self.number, 0, _REGISTER_BYTES * WGMMA_M)
         return self.kernel.program([(left, _gathered(b), cells)])
 
@@ -176,6 +176,21 @@ class Form:
 def _gathered(placed: PlacedOperand) -> numerics.OperandGather:
     offset, order, over_rows, over_k = placed.slots
     return numerics.OperandGather(Base.SHARED, offset, order, 16, over_rows, over_k)
+
+
+def _metadata_gather(fragment: MetadataFragment) -> numerics.MetadataGather:
+    """The metadata of all rows, in the registers of the warps."""
+    warp = np.arange(WARPS)[:, None, None] * 32
+    places = A_BYTES + _REGISTER_BYTES * (warp + fragment.lane) + fragment.bit // 8
+    shifts = np.broadcast_to((fragment.bit % 8).astype(np.uint8), places.shape)
+    return numerics.MetadataGather(Base.A, *(np.ascontiguousarray(each.reshape(WGMMA_M, -1).T) for each in (places, shifts)))
+
+
+def _used(fragment: MetadataFragment) -> NDArray[np.uint32]:
+    """The bits of a register that are metadata, for each lane."""
+    found = np.zeros(32, np.uint32)
+    np.bitwise_or.at(found, fragment.lane, np.uint32(0xF) << fragment.bit.astype(np.uint32))
+    return found
 
 
 def _container(element: str) -> int:
@@ -226,7 +241,7 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
     number = warp.machine.of_program(matrices_of).number_of(warp.op)
     index = accumulator_index(int(n), d == "f16")
     negate = -1 in scales[:1], -1 in scales[1:]
-    dense = not text.sparse and a != "b1"
+    fragment = _metadata_fragment(warp, a) if text.sparse else None
     return Form(
         d=d,
         a=a,
@@ -244,10 +259,12 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
         key=rows.tobytes() + d.encode(),
         number=number,
         moves=Moves(index, rows, number),
-        kernel=numerics.mma_kernel(None, (d, a, b), WGMMA_M, int(n), int(k), negate, bool(q.satfinite)) if dense else None,
+        kernel=numerics.mma_kernel(None, (d, a, b), WGMMA_M, int(n), int(k), negate, bool(q.satfinite), text.sparse) if a != "b1" else None,
         index=index,
-        fragment=_metadata_fragment(warp, a) if text.sparse else None,
+        fragment=fragment,
         codes=numerics.legal_codes(a) if text.sparse else (),
+        metadata_row=next(iter(warp.row_numbers(3).tolist()), -1) if text.sparse else -1,
+        used=None if fragment is None else _used(fragment),
     )
 
 
@@ -281,7 +298,7 @@ def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Ma
     if share.operands.program is not None:
         group.run(share)
     else:
-        _product(form, codes_of_a(share, cta), share.operands.b.read(cta.shared), share.metadata, held.cells, share.accumulate)
+        _count_common(codes_of_a(share, cta), share.operands.b.read(cta.shared), held.cells, share.accumulate)
     if share.undefined is not None:
         multiply_undefined(share, held)
     if launch.early_results:
@@ -297,15 +314,8 @@ def codes_of_a(share: Share, cta: context.Cta) -> NDArray[Any]:
     return share.operands.a.read(cta.shared)
 
 
-def _product(
-    form: Form, a: NDArray[Any], b: NDArray[Any], metadata: NDArray[np.uint8] | None, cells: NDArray[np.uint32], accumulate: bool
-) -> None:
-    if form.a == "b1":
-        common = np.ascontiguousarray(b).view(np.uint64)[:, None] & np.ascontiguousarray(a).view(np.uint64)
-        counted = np.bitwise_count(common).sum(axis=2, dtype=np.uint32)
-        np.add(cells, counted, out=cells) if accumulate else np.copyto(cells, counted)
-        return
-    codes = None if metadata is None else metadata.reshape(WGMMA_M, -1)
-    left = numerics.prepare(a, form.a, role="a", kind=None, negate=form.negate_a, metadata=codes)
-    right = numerics.prepare(b, form.b, role="b", kind=None, negate=form.negate_b)
-    numerics.mma_prepared(None, form.d, left, right, cells, arch="wgmma", accumulate=accumulate, saturate=form.saturate)
+def _count_common(a: NDArray[Any], b: NDArray[Any], cells: NDArray[np.uint32], accumulate: bool) -> None:
+    """The product of .b1: the bits that a row of A and a column of B have in common."""
+    common = np.ascontiguousarray(b).view(np.uint64)[:, None] & np.ascontiguousarray(a).view(np.uint64)
+    counted = np.bitwise_count(common).sum(axis=2, dtype=np.uint32)
+    np.add(cells, counted, out=cells) if accumulate else np.copyto(cells, counted)

@@ -21,6 +21,7 @@ from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.operations.tiles import MatrixProduct
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
+    HELD_BYTES,
     NEVER,
     RECORD_WORDS,
     RING,
@@ -76,9 +77,10 @@ class UndefinedOperands:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """A wgmma.mma_async that not all four warps have issued. Operands are those of the first warp; A in registers comes from each warp.
+    """A wgmma.mma_async that not all four warps have issued.
 
-    ``given`` holds the first warp's descriptors and predicate as bytes; ``metadata`` the codes [warp, row, chunk] of a sparse A.
+    Operands are those of the first warp; A in registers and metadata come from each warp. ``given`` holds the first warp's descriptors and
+    predicate as bytes; ``held`` the words of A and metadata (`HELD_BYTES`), None if there are none.
     """
 
     number: int
@@ -89,10 +91,27 @@ class Share:
     accumulate: bool
     operands: Operands
     given: tuple[bytes, ...]
-    a_words: U32 | None
-    metadata: NDArray[np.uint8] | None
+    held: U32 | None
     undefined: UndefinedOperands | None = None
     """In a run that follows undefined bits through memory."""
+    a_words: U32 | None = field(init=False, default=None)
+    """A in registers, uint32[warp, register, lane]."""
+    metadata_words: U32 | None = field(init=False, default=None)
+    """The registers with metadata, uint32[warp, lane]."""
+
+    def __post_init__(self) -> None:
+        if self.held is not None:
+            a, metadata = np.split(self.held, [A_BYTES // 4])
+            self.a_words = None if self.form.a_rows is None else a.reshape(WARPS, -1, 32)
+            self.metadata_words = None if self.form.fragment is None else metadata.reshape(WARPS, 32)
+
+    @property
+    def metadata(self) -> NDArray[np.uint8] | None:
+        """The codes [warp, row, chunk] of a sparse A."""
+        fragment = self.form.fragment
+        if self.metadata_words is None or fragment is None:
+            return None
+        return (self.metadata_words[:, fragment.lane] >> fragment.bit & 0xF).astype(np.uint8)
 
 
 class Warpgroup(context.Supplied):
@@ -107,7 +126,7 @@ class Warpgroup(context.Supplied):
     """
 
     __slots__ = (
-        *("_a", "_accumulators", "_array", "_awaited", "_bases", "_ends", "_matrices", "_products", "_records", "_slots"),
+        *("_accumulators", "_array", "_awaited", "_bases", "_ends", "_held", "_matrices", "_products", "_records", "_slots"),
         *("address", "cta", "frames", "index", "shares", "waiters", "words"),
     )  # fmt: skip
 
@@ -124,7 +143,7 @@ class Warpgroup(context.Supplied):
         self._slots = self._records + RECORD_WORDS * count
         self._ends = self._slots + SLOT_WORDS * RING
         self._array: NDArray[np.int64] = np.zeros(self._ends + WARPS * ends, np.int64)
-        self._a: NDArray[np.uint32] | None = None
+        self._held: U32 | None = None
         self.words, self.address = self._array.data, address_of(self._array)
         self._bases = self.address + 8 * _BASES
         self._array[self._records + Record.LATEST : self._slots : RECORD_WORDS] = -1
@@ -134,9 +153,9 @@ class Warpgroup(context.Supplied):
         for word, first in ((GroupWord.RECORDS, self._records), (GroupWord.SLOTS, self._slots), (GroupWord.ENDS, self._ends)):
             words[word] = self.address + 8 * first
         words[_BASES + Base.SHARED] = cta.shared_address
-        if matrices.a_in_registers and state:
-            self._a = np.empty((RING, WARPS, A_BYTES // (WARPS * 128), 32), np.uint32)
-            words[GroupWord.A] = address_of(self._a)
+        if matrices.holds_registers and state:
+            self._held = np.empty((RING, HELD_BYTES // 4), np.uint32)
+            words[GroupWord.A] = address_of(self._held)
 
     def join(self, warp: context.WarpContext) -> None:
         """A warp executes its first wgmma."""
@@ -181,11 +200,12 @@ class Warpgroup(context.Supplied):
         self.words[self._record(share.form.number) + Record.LATEST] = share.number
 
     def taken_over(self, number: int) -> tuple[int, int, int, bool, U32 | None]:
-        """An instruction that compiled code has begun, which handlers continue: its index, descriptors, scale-d and A in registers."""
+        """An instruction that compiled code has begun, which handlers continue: its index, descriptors, scale-d and registers."""
         at = self._slots + SLOT_WORDS * (number & RING - 1)
         key, a, b, accumulate = (self.words[at + word] for word in (Slot.KEY, Slot.A, Slot.B, Slot.ACCUMULATE))
         self.words[at + Slot.NUMBER] = -1
-        return key & 0xFFFF_FFFF, a & _WORD, b & _WORD, bool(accumulate), None if self._a is None else self._a[number & RING - 1].copy()
+        held = None if self._held is None else self._held[number & RING - 1].copy()
+        return key & 0xFFFF_FFFF, a & _WORD, b & _WORD, bool(accumulate), held
 
     def issue(self, member: int, share: Share) -> bool:
         """A warp issues an instruction; return whether it is the last."""
@@ -199,8 +219,8 @@ class Warpgroup(context.Supplied):
         """Multiply as the program of an instruction says."""
         program = share.operands.program
         assert program is not None
-        if share.a_words is not None:
-            self.words[_BASE_OF_A] = address_of(share.a_words)
+        if share.held is not None:
+            self.words[_BASE_OF_A] = address_of(share.held)
         program.run(self._bases, share.accumulate, 0)
 
     def product(self, share: Share) -> MatrixProduct:
@@ -217,9 +237,11 @@ class Warpgroup(context.Supplied):
         """What compiled code must know more of an execution (`ptxlab.isa.warpgroup_words.More`)."""
         form = share.form
         rows = [-1] * 4 if form.a_rows is None else [128 * row for row in form.a_rows.tolist()]
+        legal = sum(1 << code for code in form.codes)
+        metadata = (-1, 0, 0) if form.used is None else (128 * form.metadata_row, address_of(form.used), legal)
         overlaps = self._matrices.overlaps[form.number]
         load = form.moves.load.repetition(False, 0)[1]
-        more = *load, *rows, share.a, share.b, int(share.accumulate), len(overlaps), *overlaps
+        more = *load, *rows, share.a, share.b, int(share.accumulate), *metadata, len(overlaps), *overlaps
         return np.array([word & _WORD for word in more], np.uint64).view(np.int64)
 
     def complete(self, number: int, launch: context.Machine) -> None:

@@ -11,15 +11,19 @@ from ptxlab import native
 from ptxlab.formats import FORMATS, Packing
 from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
+from ptxlab.numerics._sparse import chunk_of, legal_codes
 from ptxlab.numerics._steps import STEPS, Step, is_wide
 from ptxlab.numerics.ir._block import adds_directly, may_overflow, reads_pairs
 from ptxlab.numerics.ir._fused import fused_ir
 from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir, scale_rows_ir
 from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
+from ptxlab.numerics.ir.sparse import expand_ir, forget_ir
 from ptxlab.numerics.ir.unpack import unpack_ir
 
 __all__ = [
+    "expander_address",
+    "forgetter_address",
     "group_preparer",
     "group_preparer_address",
     "multiplier",
@@ -87,6 +91,20 @@ def unpacker_address(packing: Packing, bits: int, contained: bool = False) -> in
     """The host address of the function that gives codes a byte each."""
     key = "unpack", packing, bits, contained
     return _compile(key, lambda _: unpack_ir(packing, bits, contained), ("unpack",)).address("unpack")
+
+
+@cache
+def expander_address(fmt: str, grouped: bool) -> int:
+    """The host address of the function that expands a sparse A of a format."""
+    chunk = chunk_of(fmt, grouped)
+    return _compile(("expand", fmt, grouped), lambda _: expand_ir(FORMATS[fmt], *chunk, legal_codes(fmt)), ("expand",)).address("expand")
+
+
+@cache
+def forgetter_address(fmt: str, wide: bool) -> int:
+    """The host address of the function that marks elements of a prepared A that are not stored."""
+    chunk = chunk_of(fmt, False)
+    return _compile(("forget", wide, *chunk), lambda _: forget_ir(wide, *chunk), ("forget",)).address("forget")
 
 
 @cache
@@ -169,6 +187,11 @@ def _warm_operand(fmt: str) -> None:
         if fmt == "e2m1":
             for scale in ("ue8m0", "ue4m3"):
                 group_preparer(scale, role)
+    steps = [step for steps in STEPS.values() for step in steps if fmt in step.a and step.sparse and step.metadata == "mma_async"]
+    for grouped in {step.group > 1 for step in steps}:
+        expander_address(fmt, grouped)
+        if not grouped and not FORMATS[fmt].is_integer:
+            forgetter_address(fmt, is_wide(fmt))
 
 
 def integer_ir(lanes: int) -> str:

@@ -244,6 +244,19 @@ class Word(IntEnum):
     GRID = 96
     """in: address of the words of the clusters of the launch (`ptxlab.engine.turns.words.GridWord`)"""
 
+    LANES_AWAIT = 97
+    """in/out: where lanes wait that do not run now and compiled code lets the others run (`ptxlab.engine.turns.waiting_lanes`): `AWAITS` of
+    those lanes; `OTHER_OP` is where they wait. Else 0"""
+    LANES_ACTIVE = 98
+    LANES_PHASE = 99
+    LANES_RESULT = 100
+    """in/out: `ACTIVE`, `AWAITED_PHASE` and `AWAITED_RESULT` of those lanes"""
+    KEPT_PERMITTED = 101
+    KEPT_REPETITIONS = 102
+    """in/out: `PERMITTED` and `REPETITIONS` for the time after that, while which compiled code completes no services"""
+    NOT_PERMITTED = 103
+    """in: address of int64 for each op, all 0: `PERMITTED` for the others"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 

@@ -9,7 +9,7 @@ from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Context, Wor
 from ptxlab.engine.turns.words import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
 from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
-from ptxlab.machine.warp.warp import Warp
+from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import Wait, WarpContext
@@ -25,6 +25,10 @@ _CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
 _QUEUED, _AWAITS, _AWAITED_PHASE, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.AWAITED_PHASE, Word.NEXT_WAITER))
+_LANES_AWAIT, _LANES_ACTIVE, _LANES_PHASE = (int(w) for w in (Word.LANES_AWAIT, Word.LANES_ACTIVE, Word.LANES_PHASE))
+_PERMITTED, _REPETITIONS, _KEPT_PERMITTED, _KEPT_REPETITIONS = (
+    int(w) for w in (Word.PERMITTED, Word.REPETITIONS, Word.KEPT_PERMITTED, Word.KEPT_REPETITIONS)
+)
 _ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
 _CLUSTER_COMPLETES = int(ClusterCell.COMPLETES)
 _OF_CLUSTER = CLUSTER_ARRIVES | CLUSTER_WAITS
@@ -83,10 +87,22 @@ class SharedTurns(Waits):
         turns.words[_ALLOWED] -= earlier
         words[_USED_BEFORE] = 0
         if words[_OTHER_LANES]:
-            warp.take_over_lanes()
+            others = warp.take_over_lanes()
+            if words[_LANES_AWAIT]:
+                self._block_waiting(others)
         granted = words[_GRANTED]
         self._until = self.instructions + granted
         return granted, granted + words[_SLICE_REST]
+
+    def _block_waiting(self, lanes: ConvergedLanes) -> None:
+        """Block lanes that wait for a phase while compiled code has let the others run."""
+        from ptxlab.isa.sync import phase_wait
+
+        words = lanes.warp.words
+        barrier, words[_LANES_AWAIT] = lanes.warp.cta.mbarriers[words[_LANES_AWAIT] & ~BY_PARITY], 0
+        words[_PERMITTED], words[_REPETITIONS] = words[_KEPT_PERMITTED], words[_KEPT_REPETITIONS]
+        wait = phase_wait(barrier, words[_LANES_PHASE], self.launch.program.ops[lanes.op])
+        self.block(lanes, wait, lanes.op, words[_LANES_ACTIVE])
 
     def counts_arrival(self, warp: Warp) -> bool:
         """Let compiled code count the arrival that the running warp stands at, when it runs next; False if it counts none there.

@@ -31,7 +31,7 @@ def fill_launch_words(launch: Launch) -> None:
     words[AT.ALLOCATION_COUNT] = launch.allocation_count
     words[AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[AT.SERVICES] = launch.scheduler.counted_at
-    words[AT.PERMITTED] = memory.permitted_address
+    words[AT.PERMITTED], words[AT.NOT_PERMITTED] = memory.permitted_address, memory.not_permitted_address
     _permit_waits(launch)
     _permit_arrivals(launch)
     words[AT.PROGRESS] = memory.progress_address

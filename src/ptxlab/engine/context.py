@@ -244,18 +244,11 @@ class Word(IntEnum):
     GRID = 96
     """in: address of the words of the clusters of the launch (`ptxlab.engine.turns.words.GridWord`)"""
 
-    LANES_AWAIT = 97
-    """in/out: where lanes wait that do not run now and compiled code lets the others run (`ptxlab.engine.turns.waiting_lanes`): `AWAITS` of
-    those lanes; `OTHER_OP` is where they wait. Else 0"""
-    LANES_ACTIVE = 98
-    LANES_PHASE = 99
-    LANES_RESULT = 100
-    """in/out: `ACTIVE`, `AWAITED_PHASE` and `AWAITED_RESULT` of those lanes"""
-    KEPT_PERMITTED = 101
-    KEPT_REPETITIONS = 102
-    """in/out: `PERMITTED` and `REPETITIONS` for the time after that, while which compiled code completes no services"""
-    NOT_PERMITTED = 103
-    """in: address of int64 for each op, all 0: `PERMITTED` for the others"""
+    LANES_ACTIVE = 97
+    """in/out: where lanes wait that do not run now and compiled code lets the others run (`ptxlab.engine.turns.waiting_lanes`): `ACTIVE` of
+    those lanes, of which `AWAITS` speaks, and `OTHER_OP`; else 0"""
+    PERMITTED_BESIDE = 98
+    """in/out: `PERMITTED` for lanes that run while others of their warp wait: they block nobody; the two change places meanwhile"""
 
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""

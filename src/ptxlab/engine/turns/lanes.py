@@ -2,13 +2,13 @@
 
 It does what the scheduler does (`ptxlab.machine.warp.convergence`): the lanes at the smaller op run up to where the others stand; lanes at
 one op join, also where both wait for each other at an instruction that lanes execute together. In all other cases the scheduler takes over
-both (`Word.OTHER_LANES`). It hands over lanes that only wait for those that run. Lanes that wait for a phase are those of
-`ptxlab.engine.turns.waiting_lanes`.
+both (`Word.OTHER_LANES`). It hands over lanes that only wait for those that run; these begin a slice when they have used one up. Of lanes
+that wait for a phase `ptxlab.engine.turns.waiting_lanes` knows.
 """
 
 from __future__ import annotations
 
-from ptxlab.engine.context import OTHERS_FIRST, Status, Word
+from ptxlab.engine.context import OTHERS_FIRST, OTHERS_TURN_SHIFT, Status, Word
 from ptxlab.engine.turns.words import GROUP_SLICE, NO_LIMIT
 from ptxlab.native.builder import Module, Value
 
@@ -45,6 +45,10 @@ def emit_switch_lanes(module: Module) -> None:
             otherwise()
             _set_others(context, swapped, pc, c.const("i64", 0))
             run_lanes(context, lanes, there, pc, left)
+        c.ret(1)
+    with c.when(status.eq(Status.FUEL) & op.ne(0) & context.word(Word.LANES_ACTIVE).eq(0) & other_lanes.ne(0)):
+        context.set_word(Word.OTHER_LANES, other_lanes - (1 << OTHERS_TURN_SHIFT))
+        run_lanes(context, mask, pc, pc.lt(there).select(there, no_limit), left)
         c.ret(1)
     with c.when(other_lanes.ne(0) & status.eq(Status.CONVERGE) & context.word(Word.ACTIVE).eq(mask)):
         standing = context.word(Word.INFO) + 1

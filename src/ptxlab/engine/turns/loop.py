@@ -10,8 +10,8 @@ from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import note_row
 from ptxlab.engine.turns._cluster_barriers import emit_cluster_arrival, emit_cluster_wait
-from ptxlab.engine.turns.emission import count_service, end_turn, end_turn_in, resume
-from ptxlab.engine.turns.waiting_lanes import emit_begin_others, emit_block_waiting, others_can_run
+from ptxlab.engine.turns.emission import count_service, end_turn, end_turn_in, link_waiter, resume
+from ptxlab.engine.turns.waiting_lanes import emit_begin_others, emit_end_others, others_can_run
 from ptxlab.engine.turns.words import (
     BARRIERS,
     CLUSTER_ARRIVES,
@@ -47,10 +47,10 @@ def emit_turns(module: Module) -> None:
     c.begin(head)
     warp = current.get()
     words.store(warp, TurnWord.CURRENT)
-    with c.when(words.word(TurnWord.ARRIVES).eq(0) & warp.word(Word.AWAITS).eq(0)):
+    with c.when(words.word(TurnWord.ARRIVES).eq(0) & (warp.word(Word.AWAITS).eq(0) | warp.word(Word.LANES_ACTIVE).ne(0))):
         ended = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
-        with c.when(warp.word(Word.LANES_AWAIT).ne(0)):
-            emit_block_waiting(c, warp, words, ended)
+        with c.when(warp.word(Word.LANES_ACTIVE).ne(0)):
+            emit_end_others(c, warp, words, ended)
             current.set(_next_turn(c, words, warp.pointer(Word.BARRIERS)))
             c.jump(head)
         with c.when(ended.ne(Status.SERVICE)):
@@ -157,11 +157,12 @@ def _wait(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> V
         with c.when(warp.word(Word.EVENTS).ne(0)):
             note_row(warp, op, active, offset)
         otherwise()
+        warp.set_word(Word.AWAITS, awaits)
+        link_waiter(c, place.at(4 * Cell.WAITERS), warp)
         with c.when(others_run) as otherwise:
-            emit_begin_others(c, warp, op, awaits)
+            emit_begin_others(c, warp, op)
             otherwise()
-            warp.set_word(Word.AWAITS, awaits)
-            end_turn_in(c, place.at(4 * Cell.WAITERS), warp, words)
+            end_turn(c, warp, words)
     return ~(is_over | others_run)
 
 

@@ -244,6 +244,12 @@ class Word(IntEnum):
     GRID = 96
     """in: address of the words of the clusters of the launch (`ptxlab.engine.turns.words.GridWord`)"""
 
+    LANES_ACTIVE = 97
+    """in/out: where lanes wait that do not run now and compiled code lets the others run (`ptxlab.engine.turns.waiting_lanes`): `ACTIVE` of
+    those lanes, of which `AWAITS` speaks, and `OTHER_OP`; else 0"""
+    PERMITTED_BESIDE = 98
+    """in/out: `PERMITTED` for lanes that run while others of their warp wait: they block nobody; the two change places meanwhile"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 

@@ -2,8 +2,8 @@
 
 These are a wait for a phase of an mbarrier that is complete, groups of copies, which perform at once, arrivals that continue nobody whom
 the scheduler has blocked (`ptxlab.engine.arrivals`), and words of 128-bit registers. Where a phase is not complete, the warp is blocked,
-if its other lanes could not run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several mbarriers, for
-errors.
+after a turn of its other lanes if these can run (`ptxlab.engine.turns`). Elsewhere the handler is called: for lanes that name several
+mbarriers, for errors.
 """
 
 from __future__ import annotations

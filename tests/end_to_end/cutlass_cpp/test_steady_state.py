@@ -1,4 +1,4 @@
-"""Once the loop of a CUTLASS GEMM has executed a few times, Python executes none of its instructions.
+"""Once the loop of a CUTLASS GEMM, or that over tiles, has executed a few times, Python executes none of its instructions.
 
 As in `tests.end_to_end.test_steady_state`. The kernels are of those that `test_gemm` compiles.
 """
@@ -66,7 +66,18 @@ def scaled(factor: int) -> Any:
     return host
 
 
-@pytest.mark.parametrize("launch", [dense, scaled])
+def pingpong(factor: int) -> Any:
+    """The same of a persistent GEMM for Hopper, with more tiles instead of more iterations."""
+    case, k = DENSE["sm90_pingpong"], 256
+    m, n = case.tile[0] * case.cluster * 8 * factor, case.tile[1]
+    host = compiled("dense.cu", "sm_90a", case.macros(), sms=case.cluster)
+    host.options = {"check": "none", "keep_inputs": True}
+    sizes = 2 * m * k, 2 * n * k, 4 * m * n, 4 * m * n
+    call(host, "gemm", m, n, k, *(host.device.array(np.zeros(size, np.uint8)) for size in sizes), 1.0, 0.0, 1)
+    return host
+
+
+@pytest.mark.parametrize("launch", [dense, scaled, pingpong])
 def test_python_executes_no_instruction_of_a_long_loop(launch: Callable[[int], Any], tmp_path: Path) -> None:
     for factor in FACTORS:
         launch(factor).launches[-1].result.save_bundle(tmp_path / str(factor))

@@ -356,7 +356,7 @@ CUresult ptxlab_cuCtxSetLimit(CUlimit limit, size_t value)
     if (limit < 0 || limit >= CU_LIMIT_COUNT || (limit == CU_LIMIT_STACK_SIZE && value > MOST_STACK))
         return CUDA_ERROR_INVALID_VALUE;
     if (limit == CU_LIMIT_SHMEM_SIZE)
-        return CUDA_ERROR_NOT_PERMITTED;
+        return CUDA_ERROR_PERMITTED_BESIDE;
     if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     current_context()->limits[limit] = value;

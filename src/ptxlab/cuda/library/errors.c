@@ -47,7 +47,7 @@ static const ErrorText texts[] = {
     ROW(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address"),
     ROW(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
     ROW(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks in cooperative launch"),
-    ROW(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
+    ROW(CUDA_ERROR_PERMITTED_BESIDE, "operation not permitted"),
     ROW(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     ROW(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
     ROW(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),

@@ -205,7 +205,7 @@ CUresult enter_CONTEXT(void)
     if (refused)
         return refused;
     if (this_thread()->running) /* a host function of a stream */
-        return CUDA_ERROR_NOT_PERMITTED;
+        return CUDA_ERROR_PERMITTED_BESIDE;
     CUcontext context = current_context();
     if (!context)
         return CUDA_ERROR_INVALID_CONTEXT;

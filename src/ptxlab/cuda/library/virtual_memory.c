@@ -86,7 +86,7 @@ CUresult ptxlab_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, c
     if (properties->type != TYPE_PINNED || !is_location(&properties->location))
         return CUDA_ERROR_INVALID_VALUE;
     if (properties->requestedHandleTypes == HANDLE_TYPE_FABRIC)
-        return CUDA_ERROR_NOT_PERMITTED;
+        return CUDA_ERROR_PERMITTED_BESIDE;
     if (properties->requestedHandleTypes != HANDLE_TYPE_NONE && properties->requestedHandleTypes != HANDLE_TYPE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
     if (size > device_of(properties->location.id)->total_bytes)

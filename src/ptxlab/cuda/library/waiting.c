@@ -9,7 +9,7 @@ CUresult wait_for(Position position, CUcontext context)
     if (!is_reached(position)) {
         if (this_thread()->running) {
             unlock();
-            return CUDA_ERROR_NOT_PERMITTED; /* a host function must not wait */
+            return CUDA_ERROR_PERMITTED_BESIDE; /* a host function must not wait */
         }
         stream_keep(position.stream);
         driver.waiting++;
@@ -41,7 +41,7 @@ CUresult wait_for(Position position, CUcontext context)
 CUresult wait_until(bool (*holds)(const void *), const void *data)
 {
     if (this_thread()->running)
-        return CUDA_ERROR_NOT_PERMITTED; /* a host function must not wait */
+        return CUDA_ERROR_PERMITTED_BESIDE; /* a host function must not wait */
     void *token = begin_host_wait();
     bool interrupted = false;
     for (uint64_t signals = now_ns() + SIGNALS_NS; !holds(data) && driver.phase == PHASE_READY && !interrupted;) {

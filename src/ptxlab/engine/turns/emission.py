@@ -8,7 +8,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import SLICE, TurnWord
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["count_service", "end_turn", "end_turn_in", "resume", "resume_waiters"]
+__all__ = ["count_service", "end_slice", "end_turn", "end_turn_in", "link_waiter", "pass_turn", "resume", "resume_waiters"]
 
 
 def count_service(words: Value, op: Value) -> None:
@@ -19,12 +19,17 @@ def count_service(words: Value, op: Value) -> None:
 
 def end_turn_in(c: Function, waiters: Value, warp: Value, words: Value) -> None:
     """A warp becomes the last one of those who wait for the same, and its turn ends; ``waiters`` is where the first one is named."""
+    link_waiter(c, waiters, warp)
+    end_turn(c, warp, words)
+
+
+def link_waiter(c: Function, waiters: Value, warp: Value) -> None:
+    """A warp becomes the last one of those who wait for the same; ``waiters`` is where the first one is named."""
     link = waiters.variable()
     with c.loop_while(lambda: link.get().word(0).ne(0)):
         link.set(link.get().pointer(0).at(8 * Word.NEXT_WAITER))
     link.get().store(warp)
     warp.set_word(Word.NEXT_WAITER, 0)
-    end_turn(c, warp, words)
 
 
 def resume(words: Value, warp: Value) -> None:
@@ -48,7 +53,13 @@ def resume_waiters(c: Function, waiters: Value, words: Value, is_over: Callable[
 
 
 def end_turn(c: Function, warp: Value, words: Value) -> None:
-    """The turn of a warp ends. It begins a new slice next time if the launch has made progress since it did so last."""
+    """The turn of a warp ends since its lanes wait."""
+    end_slice(c, warp)
+    pass_turn(warp, words)
+
+
+def end_slice(c: Function, warp: Value) -> None:
+    """Lanes of a warp wait. It begins a new slice with its next turn if the launch has made progress since it did so last."""
     counts = warp.pointer(Word.BLOCKED_COUNTS)
     with c.when(counts.ne(0)):
         count = counts.at(warp.word(Word.INFO) * warp.word(Word.BLOCKED_STRIDE))
@@ -57,12 +68,16 @@ def end_turn(c: Function, warp: Value, words: Value) -> None:
     fresh, whole = warp.word(Word.SEEN_PROGRESS).ne(progress), c.const("i64", SLICE)
     warp.set_words(
         {
-            Word.AHEAD: 1,
             Word.SEEN_PROGRESS: progress,
             Word.FUEL_LEFT: fresh.select(whole, (fuel + warp.word(Word.SLICE_REST)).max(1)),
             Word.LAST_SLICE: fresh.select(whole, warp.word(Word.LAST_SLICE)),
         }
     )
+
+
+def pass_turn(warp: Value, words: Value) -> None:
+    """The turn of a warp ends: what it has executed is counted."""
+    fuel = warp.word(Word.FUEL)
     used = words.word(TurnWord.USED) + warp.word(Word.USED_BEFORE) + (warp.word(Word.GRANTED) - fuel)
-    warp.set_word(Word.USED_BEFORE, 0)
+    warp.set_words({Word.AHEAD: 1, Word.USED_BEFORE: 0})
     words.set_words({TurnWord.USED: used, TurnWord.ENDED: words.word(TurnWord.ENDED) + 1})

@@ -10,7 +10,8 @@ from ptxlab.engine.direct_services import MBARRIER_TOKEN
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import note_row
 from ptxlab.engine.turns._cluster_barriers import emit_cluster_arrival, emit_cluster_wait
-from ptxlab.engine.turns.emission import count_service, end_turn, end_turn_in, resume
+from ptxlab.engine.turns.emission import count_service, end_turn, end_turn_in, link_waiter, resume
+from ptxlab.engine.turns.waiting_lanes import emit_begin_others, emit_end_others, others_can_run
 from ptxlab.engine.turns.words import (
     BARRIERS,
     CLUSTER_ARRIVES,
@@ -46,8 +47,12 @@ def emit_turns(module: Module) -> None:
     c.begin(head)
     warp = current.get()
     words.store(warp, TurnWord.CURRENT)
-    with c.when(words.word(TurnWord.ARRIVES).eq(0) & warp.word(Word.AWAITS).eq(0)):
+    with c.when(words.word(TurnWord.ARRIVES).eq(0) & (warp.word(Word.AWAITS).eq(0) | warp.word(Word.LANES_ACTIVE).ne(0))):
         ended = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
+        with c.when(warp.word(Word.LANES_ACTIVE).ne(0)):
+            emit_end_others(c, warp, words, ended)
+            current.set(_next_turn(c, words, warp.pointer(Word.BARRIERS)))
+            c.jump(head)
         with c.when(ended.ne(Status.SERVICE)):
             c.ret(ended)
     words.set_word(TurnWord.ARRIVES, 0)
@@ -101,12 +106,13 @@ def emit_turns(module: Module) -> None:
 def _begin_wait(c: Function, warp: Value) -> Value:
     """Lanes wait; a warp that has been blocked waits once more. For what they wait (`Word.AWAITS`), which the context forgets.
 
-    The function returns where the machine must handle the wait, as it must where other lanes of the warp could run.
+    The function returns where the machine must handle the wait.
     """
     awaits = warp.word(Word.AWAITS)
     warp.set_word(Word.AWAITS, 0)
-    others_stand = warp.word(Word.OTHER_LANES).ne(0) & warp.word(Word.OTHER_OP).ne(0) & warp.word(Word.PC).ult(warp.word(Word.LIMIT))
-    with c.when(_is_for_scheduler(warp) | ~(warp.word(Word.MASK).eq(warp.word(Word.LIVE)) | others_stand)):
+    others_stand = warp.word(Word.OTHER_LANES).ne(0) & warp.word(Word.OTHER_OP).ne(0)
+    are_parted = (others_stand | others_can_run(warp)) & warp.word(Word.PC).ult(warp.word(Word.LIMIT))
+    with c.when(_is_for_scheduler(warp) | ~(warp.word(Word.MASK).eq(warp.word(Word.LIVE)) | are_parted)):
         c.ret(Status.SERVICE)
     return awaits
 
@@ -132,7 +138,10 @@ def _wait_for_groups(c: Function, warp: Value, words: Value, op: Value, awaits: 
 
 
 def _wait(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> Value:
-    """The wait is for a phase of an mbarrier object: whether the warp is blocked. The function returns where there is no object."""
+    """The wait is for a phase of an mbarrier object: whether the warp is blocked. The function returns where there is no object.
+
+    Other lanes of the warp that can run go on first.
+    """
     shared, offset = warp.pointer(Word.SHARED), awaits & (BY_PARITY - 1)
     place = row_address(shared, warp.word(Word.SHARED_SIZE), offset)
     after, active = place.load("i32", Cell.PHASES).to("i64"), warp.word(Word.ACTIVE)
@@ -140,6 +149,7 @@ def _wait(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> V
         c.ret(Status.SERVICE)
     count_service(words, op)
     is_over = is_complete(after, warp.word(Word.AWAITED_PHASE), (awaits & BY_PARITY).ne(0))
+    others_run = others_can_run(warp)
     with c.when(is_over) as otherwise:
         result = warp.pointer(Word.AWAITED_RESULT)
         with c.when(result.ne(0)):
@@ -148,8 +158,12 @@ def _wait(c: Function, warp: Value, words: Value, op: Value, awaits: Value) -> V
             note_row(warp, op, active, offset)
         otherwise()
         warp.set_word(Word.AWAITS, awaits)
-        end_turn_in(c, place.at(4 * Cell.WAITERS), warp, words)
-    return ~is_over
+        link_waiter(c, place.at(4 * Cell.WAITERS), warp)
+        with c.when(others_run) as otherwise:
+            emit_begin_others(c, warp, op)
+            otherwise()
+            end_turn(c, warp, words)
+    return ~(is_over | others_run)
 
 
 def _complete(c: Function, warp: Value, words: Value, cells: Value, number: Value) -> None:

@@ -42,17 +42,19 @@ class LaunchMemory:
     counts : int64, one for each instruction: the executions of services
     permitted : int64, one for each instruction: 1 if compiled code may complete it, -1 if it may after the handler has, 2 if it may block
         the warp, too (`Word.PERMITTED`)
+    permitted_beside : the same for lanes that run while others of their warp wait (`Word.PERMITTED_BESIDE`)
     progress : one int64, `Launch.progress`
     repetitions : executions that compiled code repeats; None if the program has no such instructions
     cells : the context's words that are the same in all warps, as signed numbers
     grid : int64, `GridWord`
-    parameters_address, counts_address, permitted_address, progress_address, grid_address : host addresses
+    parameters_address, counts_address, permitted_address, permitted_beside_address, progress_address, grid_address : host
+        addresses
     """
 
     __slots__ = (
         "_counts", "_grid", "_parameters", "_permitted", "_progress", "_words", "cells", "counts", "counts_address", "grid",
-        "grid_address", "parameters", "parameters_address", "permitted", "permitted_address", "progress", "progress_address",
-        "repetitions",
+        "grid_address", "parameters", "parameters_address", "permitted", "permitted_address", "permitted_beside",
+        "permitted_beside_address", "progress", "progress_address", "repetitions",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int, repeats: bool) -> None:
@@ -60,8 +62,8 @@ class LaunchMemory:
         self._parameters = self.parameters.data
         self._counts: NDArray[np.int64] = np.zeros(max(len(program.ops), 1), np.int64)
         self.counts = self._counts.data[: len(program.ops)]
-        self._permitted: NDArray[np.int64] = np.zeros_like(self._counts)
-        self.permitted = self._permitted.data
+        self._permitted: NDArray[np.int64] = np.zeros((2, len(self._counts)), np.int64)
+        self.permitted, self.permitted_beside = self._permitted[0].data, self._permitted[1].data
         self._words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
         self.cells = _cells(self._words)
         self._progress: NDArray[np.int64] = np.zeros(1, np.int64)
@@ -71,6 +73,7 @@ class LaunchMemory:
         self.repetitions = Repetitions() if repeats else None
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
         self.permitted_address, self.progress_address = address_of(self._permitted), address_of(self._progress)
+        self.permitted_beside_address = self.permitted_address + self._permitted.strides[0]
 
     def begin(self, parameters: bytes) -> None:
         """Let a launch begin: with these parameters, and nothing counted."""

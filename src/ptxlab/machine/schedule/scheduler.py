@@ -34,7 +34,7 @@ _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK
 _EXITED, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _FUEL_LEFT, _LAST_SLICE, _SEEN_PROGRESS, _GRANTED = (int(w) for w in (Word.FUEL_LEFT, Word.LAST_SLICE, Word.SEEN_PROGRESS, Word.GRANTED))
 _QUEUED, _AHEAD, _SLICE_REST = int(Word.QUEUED), int(Word.AHEAD), int(Word.SLICE_REST)
-_USED_BEFORE, _OTHER_LANES, _JOINS = int(Word.USED_BEFORE), int(Word.OTHER_LANES), int(Word.JOINS)
+_USED_BEFORE, _OTHER_LANES, _OTHER_PC, _JOINS = (int(w) for w in (Word.USED_BEFORE, Word.OTHER_LANES, Word.OTHER_PC, Word.JOINS))
 _NEXT_CLOCK, _ALLOWED, _ENDED, _ARRIVED, _CURRENT = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.ENDED, TurnWord.ARRIVED, TurnWord.CURRENT)
 )
@@ -239,11 +239,14 @@ class Scheduler(SharedTurns):
         turns, ended = None if self.compiled_turns is None else self.compiled_turns.words, 0
         if words[_AHEAD]:
             warp.catch_up()
-        if words[_OTHER_LANES]:
+        if words[_OTHER_LANES] and warp.live != warp.threads:
             warp.take_over_lanes()
         while True:
             groups = warp.converged
-            if len(groups) == 1 and not groups[0].state:
+            if words[_OTHER_LANES]:
+                group, other_pc, granted = groups[0], words[_OTHER_PC], min(fuel, GROUP_SLICE)
+                limit = other_pc if group.pc < other_pc else NO_LIMIT
+            elif len(groups) == 1 and not groups[0].state:
                 group, limit, granted = groups[0], NO_LIMIT, fuel
             else:
                 found = self._choose(warp, fuel)

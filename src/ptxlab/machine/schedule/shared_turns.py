@@ -9,7 +9,7 @@ from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Context, Wor
 from ptxlab.engine.turns.words import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
 from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
 from ptxlab.machine.schedule.waits import Waits
-from ptxlab.machine.warp.warp import Warp
+from ptxlab.machine.warp.warp import RUN, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import Wait, WarpContext
@@ -25,6 +25,7 @@ _CLOCK, _ALLOWED, _USED, _CURRENT, _ARRIVES = (
     int(w) for w in (TurnWord.CLOCK, TurnWord.ALLOWED, TurnWord.USED, TurnWord.CURRENT, TurnWord.ARRIVES)
 )
 _QUEUED, _AWAITS, _AWAITED_PHASE, _NEXT_WAITER = (int(w) for w in (Word.QUEUED, Word.AWAITS, Word.AWAITED_PHASE, Word.NEXT_WAITER))
+_LANES_ACTIVE, _PERMITTED, _PERMITTED_BESIDE = int(Word.LANES_ACTIVE), int(Word.PERMITTED), int(Word.PERMITTED_BESIDE)
 _ALL_BLOCKED, _COMPLETES = int(BarrierCell.ALL_BLOCKED), int(BarrierCell.COMPLETES)
 _CLUSTER_COMPLETES = int(ClusterCell.COMPLETES)
 _OF_CLUSTER = CLUSTER_ARRIVES | CLUSTER_WAITS
@@ -82,11 +83,32 @@ class SharedTurns(Waits):
         turns.words[_CLOCK] += earlier
         turns.words[_ALLOWED] -= earlier
         words[_USED_BEFORE] = 0
-        if words[_OTHER_LANES]:
+        if words[_LANES_ACTIVE]:
+            self._take_over_waiting(warp)
+        elif words[_OTHER_LANES]:
             warp.take_over_lanes()
         granted = words[_GRANTED]
         self._until = self.instructions + granted
         return granted, granted + words[_SLICE_REST]
+
+    def _take_over_waiting(self, warp: Warp) -> None:
+        """Take over lanes that wait for a phase, or have waited, where compiled code has let the others of the warp run."""
+        words, turns = warp.words, self.compiled_turns
+        assert turns is not None
+        if words[_QUEUED]:
+            active, lanes = self._waiting_lanes(warp)
+            lanes.state, lanes.active, lanes.again, words[_AWAITS] = RUN, active, True, 0
+            turns.ready.keep(warp)
+        else:
+            warp.cta.mbarriers[words[_AWAITS] & ~BY_PARITY].take_over()
+
+    @staticmethod
+    def _waiting_lanes(warp: Warp) -> tuple[int, ConvergedLanes]:
+        """Take over lanes that do not run since they wait: those that execute the wait, and all."""
+        words = warp.words
+        active, words[_LANES_ACTIVE] = words[_LANES_ACTIVE], 0
+        words[_PERMITTED], words[_PERMITTED_BESIDE] = words[_PERMITTED_BESIDE], words[_PERMITTED]
+        return active, warp.take_over_lanes()
 
     def counts_arrival(self, warp: Warp) -> bool:
         """Let compiled code count the arrival that the running warp stands at, when it runs next; False if it counts none there.
@@ -153,10 +175,13 @@ class SharedTurns(Waits):
         while address:
             warp = self.compiled_turns.ready.of(address)
             words, (group,) = warp.words, warp.converged
-            warp.catch_up()
-            index = words[_INFO]
-            wait = wait_of(words[_AWAITED_PHASE], self.launch.program.ops[index])
-            self.block(group, wait, index, words[_ACTIVE])
+            if words[_LANES_ACTIVE]:
+                active, group = self._waiting_lanes(warp)
+                index = group.op
+            else:
+                warp.catch_up()
+                index, active = words[_INFO], words[_ACTIVE]
+            self.block(group, wait_of(words[_AWAITED_PHASE], self.launch.program.ops[index]), index, active)
             if words[_OTHER_LANES]:
                 warp.take_over_lanes()
             address, words[_AWAITS] = words[_NEXT_WAITER], 0

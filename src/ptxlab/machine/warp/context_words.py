@@ -31,7 +31,7 @@ def fill_launch_words(launch: Launch) -> None:
     words[AT.ALLOCATION_COUNT] = launch.allocation_count
     words[AT.BEFORE_WRITE] = 0 if launch.journal is None else launch.journal.address
     words[AT.SERVICES] = launch.scheduler.counted_at
-    words[AT.PERMITTED] = memory.permitted_address
+    words[AT.PERMITTED], words[AT.PERMITTED_BESIDE] = memory.permitted_address, memory.permitted_beside_address
     _permit_waits(launch)
     _permit_arrivals(launch)
     words[AT.PROGRESS] = memory.progress_address
@@ -62,6 +62,7 @@ def _permit_waits(launch: Launch) -> None:
     waits, _, _ = launch.facts.direct
     for op in waits:
         launch.host_memory.permitted[op.index] = 2 if turns is not None and turns.waits else 1
+        launch.host_memory.permitted_beside[op.index] = 1
 
 
 def _permit_arrivals(launch: Launch) -> None:
@@ -74,6 +75,7 @@ def _permit_arrivals(launch: Launch) -> None:
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
+            launch.host_memory.permitted_beside[op.index] = permitted[op.index]
     turns = launch.scheduler.compiled_turns
     for op in groups if launch.scheduler.counted_at and not launch.deferred else ():
         of_warpgroup = isinstance(op.effects, CommitGroup | WaitGroup) and op.effects.of is Completion.WGMMA_GROUP

@@ -135,8 +135,8 @@ class Warp(Registers):
         words, (lanes,) = self.words, self.converged
         lanes.pc, lanes.mask, words[AT.AHEAD] = words[AT.PC], words[AT.MASK], 0
 
-    def take_over_lanes(self) -> None:
-        """Take over the lanes that do not run, where compiled code lets lanes take turns."""
+    def take_over_lanes(self) -> ConvergedLanes:
+        """Take over the lanes that do not run, where compiled code lets lanes take turns, and return them."""
         words, (lanes,) = self.words, self.converged
         others_word, words[AT.OTHER_LANES] = words[AT.OTHER_LANES], 0
         others, self.other_lanes = self.other_lanes or ConvergedLanes(self, 0, 0), None
@@ -147,6 +147,7 @@ class Warp(Registers):
         else:
             others.state, others.again = RUN, False
         self.converged = [others, lanes] if others_word & OTHERS_FIRST else [lanes, others]
+        return others
 
     def hand_over_lanes(self, lanes: ConvergedLanes) -> list[ConvergedLanes]:
         """Let compiled code know the lanes that only wait for those that run next; the groups of which it need not know.

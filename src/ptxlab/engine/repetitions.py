@@ -87,7 +87,10 @@ handler must be called.
 
 
 class CopyWord(IntEnum):
-    """The words of a copy of a box to or from shared memory, which is certain to be legal."""
+    """The words of a copy of a box to or from shared memory, which is certain to be legal.
+
+    Those up to `NEXT`, and `SHARES`, also describe the response to a cancellation of a cluster.
+    """
 
     LANE = 0
     """the one that executes the instruction; of a store the mask of all that do, with the same operands"""

@@ -143,6 +143,16 @@ def test_another_warp_stores_the_same(stores: list[Any], monkeypatch: pytest.Mon
         assert any(code in text for text in texts)
 
 
+@pytest.mark.parametrize("which", [0, OF_MEMORY])
+def test_the_handler_and_compiled_code_store_the_same(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests of the two are equal, also those of copies with a tensor map in global memory."""
+    stored = step("store", at=(0, 8), which=which), COMMIT, WAIT
+    lists = {(0, 0): [*stored], (0, 1): [step("store", which=which), COMMIT, WAIT, *stored]}
+    texts, *_ = both_ways(lambda: run(lists), monkeypatch, TABLE)
+    assert len(texts) == 1
+    assert "X123" in texts[0]
+
+
 def test_clusters_with_different_numbers_of_slots() -> None:
     """Under spec: the first cluster has slots for all lanes when the second one begins, which has none."""
     texts, *_ = run({(0, 0): [*BY_ALL, READ]}, clusters=2, model="spec")

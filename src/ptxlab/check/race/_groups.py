@@ -45,8 +45,8 @@ def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, com
 class BulkGroups:
     """Groups of bulk copies: one sequence of them for each lane. Compiled code moves the clocks.
 
-    A group also has what the lane's copies read that mbarriers report: kernels wait with wait_group.read until copies have read their
-    tensor map before they change it, whatever completes the copies.
+    The groups also complete the reads of copies that complete on mbarriers: kernels wait with wait_group.read until copies have read
+    their tensor map before they change it, whatever completes the copies.
     """
 
     def __init__(self, recorder: AccessRecorder) -> None:

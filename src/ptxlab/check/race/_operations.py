@@ -155,7 +155,7 @@ class Operations:
     def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int, stored: int) -> ObservedRepetition | None:
         """The same for a copy; None unless its group or an mbarrier of each CTA that receives it completes it.
 
-        Of one that a group completes only accesses may matter.
+        The handler issues all copies that a group completes where every access is followed (`AccessRecorder.watches_all`).
         """
         op = operation.op
         of_group, completion = _of(operation).completion is Completion.BULK_GROUP, operation.agent

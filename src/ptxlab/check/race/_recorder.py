@@ -103,6 +103,7 @@ class AccessRecorder:
         undefined, outside = bool(launch.kept), launch.options.outside
         self.watches_sources = undefined or sources_change(launch)
         self.watches_all = undefined or (outside is not None and outside.wants_accesses())
+        """Whether every access matters: memory has undefined bits, or what runs beside the launch is told of all."""
         self.unwatched_sources = frozenset() if self.watches_all else constant_sources(launch)
         """The tensor copies of which nothing that they read is written."""
         self._columns = {

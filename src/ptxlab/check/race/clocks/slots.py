@@ -116,7 +116,7 @@ class BulkSlot(Slot):
 
 
 class LaneSlot(BulkSlot):
-    """Bulk copies of one lane: those that are in groups, or what others read. Compiled code holds the groups, too."""
+    """Bulk copies of one lane: those in groups, or the reads of those that complete on mbarriers. Compiled code notes the groups, too."""
 
     __slots__ = ("_ends", "_stores")
 

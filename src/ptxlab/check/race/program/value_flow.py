@@ -91,15 +91,16 @@ def constant_sources(launch: Launch) -> frozenset[int]:
         return frozenset()
     overwritten = _allocations(launch, launch.facts.of(_written, launch.facts.of(_Origins)))
     ops = launch.program.ops
+    named = {parameters: _tensors(launch, parameters) for parameters in dict.fromkeys(maps.values())}
     for index, parameters in maps.items():
         if _stores(ops[index]):
-            tensors = _tensors(launch, parameters)
+            tensors = named[parameters]
             if tensors is None or overwritten is None:
                 return frozenset()
             overwritten |= tensors
     if overwritten is None:
         return frozenset()
-    read = ((index, _tensors(launch, parameters)) for index, parameters in maps.items() if not _stores(ops[index]))
+    read = ((index, named[parameters]) for index, parameters in maps.items() if not _stores(ops[index]))
     return frozenset(index for index, tensors in read if tensors is not None and not tensors & overwritten)
 
 

@@ -20,6 +20,7 @@ from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import BULK_COMMIT, BULK_SOURCES, BULK_WAIT, HANDLED
 from ptxlab.isa.bulk import _endpoints, _tensor
 from tests.isa.bulk import box_step_helpers as boxes
+from tests.machine.test_outside import Outside
 
 from .test_compiled_arrivals import both_ways, outcome
 from .test_compiled_waits import calls_of
@@ -74,19 +75,28 @@ def step(kind: str, dst: int = 0, amount: int = 0, at: tuple[int, int] = (0, 0),
 Lists = dict[tuple[int, int], list[boxes.Step]]
 
 
-def run(lists: Lists, clusters: int = 1, check: str = "race", **options: Any) -> Any:
-    """What a launch gives of which each cluster executes lists of steps, by CTA and warp."""
+def run(lists: Lists, clusters: int = 1, check: str = "race", unwritten: int = 64, **options: Any) -> Any:
+    """What a launch gives of which each cluster executes lists of steps, by CTA and warp.
+
+    Nothing has written the rows of the tensor from ``unwritten`` on.
+    """
     table = np.zeros((clusters, 2, 2, MOST, 8), np.uint32)
     for (cta, warp), steps in lists.items():
         table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
     device = ptxlab.Device("sm_100a")
     tensors = [device.array(each) for each in (boxes.TENSOR, boxes.BYTES)]
+    if unwritten < len(boxes.TENSOR):
+        tensors[0], rows = device.empty(boxes.TENSOR.shape, np.float16), boxes.TENSOR[:unwritten].view(np.uint8).reshape(-1)
+        device.memory.view(tensors[0].address, rows.size, write=True)[:] = rows
+        device.memory.define(tensors[0].address, rows.size)
     maps = boxes.tensor_maps(*tensors)
     in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in maps])
     out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
     args = [maps[0], maps[1], in_memory, table, max(map(len, lists.values())), 1, out, tensors[0]]
     result = kernel().launch(grid=2 * clusters, block=64, cluster=2, args=args, device=device, check=check, **options)
-    return outcome(result, out.tobytes(), *(each.numpy().tobytes() for each in tensors))
+    held = [device.memory.view(each.address, each.nbytes).tobytes() for each in tensors]
+    undefined = b"".join(b"" if each.mirror is None else each.mirror.bits.tobytes() for each in device.memory.live())
+    return outcome(result, out.tobytes(), *held, undefined)
 
 
 STORE, OTHER = (step("store", at=(0, row)) for row in (8, 16))
@@ -133,6 +143,36 @@ def test_stores_of_many_turns(stores: list[Any], monkeypatch: pytest.MonkeyPatch
         assert [text for text in texts if "X123" not in text] == []
         assert len(stores) == lanes.bit_count()
     assert handled == [[], []]
+
+
+@pytest.mark.parametrize("unwritten", [4, 12])
+@pytest.mark.parametrize("name", ["waited for", "not waited for", "read, but not written", "by all lanes"])
+def test_undefined_bits_of_device_memory(name: str, unwritten: int, stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores write the rows from 0 and from 8 on, and these are read."""
+    steps, _ = CASES[name]
+    lists = {(0, 0): [*FIRST, *steps, READ_OTHER]}
+    found = both_ways(lambda: run(lists, unwritten=unwritten, check="all"), monkeypatch, TABLE)
+    undefined = [each.count(0xFF) for each in found if isinstance(each, bytes)][-1]
+    assert 0 < undefined < boxes.TENSOR[unwritten:].nbytes, "the stores have defined some"
+    run({(0, 0): [*FIRST, STORE, COMMIT, WAIT]}, unwritten=unwritten)
+    stores.clear()
+    run({(0, 0): [*FIRST, *(STORE, COMMIT, WAIT) * 8]}, unwritten=unwritten)
+    assert len(stores) < 8
+
+
+@pytest.mark.parametrize("name", ["waited for", "not waited for", "by all lanes"])
+def test_the_accesses_that_are_told_outside(name: str, stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, _ = CASES[name]
+
+    def both() -> Any:
+        outside = Outside(lambda: False)
+        return run({(0, 0): [*FIRST, *steps]}, outside=outside), outside.ranges
+
+    _, ranges = both_ways(both, monkeypatch, TABLE)
+    assert len(ranges) > 2
+    stores.clear()
+    run({(0, 0): [*FIRST, *(STORE, COMMIT, WAIT) * 8]}, outside=Outside(lambda: False))
+    assert len(stores) < 8
 
 
 def test_another_warp_stores_the_same(stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,10 +226,10 @@ def random_steps(choice: Random, own: int, bold: float) -> list[boxes.Step]:
 def test_any_lists(seed: int, bold: float, check: str) -> None:
     choice = Random(seed)
     lists = {(cta, warp): random_steps(choice, cta, bold) for cta in (0, 1) for warp in (0, 1) if choice.random() < 0.6 or cta == warp == 0}
-    clusters = choice.choice((1, 2))
+    clusters, unwritten = choice.choice((1, 2)), choice.choice((64, 64, 4, 40))
     with pytest.MonkeyPatch.context() as patch:
-        both_ways(lambda: run(lists, clusters, check), patch, TABLE)
-        both_ways(lambda: run(lists, clusters, check), patch)
+        both_ways(lambda: run(lists, clusters, check, unwritten), patch, TABLE)
+        both_ways(lambda: run(lists, clusters, check, unwritten), patch)
 
 
 # --------------------------------------------------------------------------------------------------------------- groups

@@ -153,13 +153,10 @@ class Operations:
         return ObservedRepetition(record=((issued if of_group else issue, address_of(found)),), kept=(found, accesses))
 
     def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int, stored: int) -> ObservedRepetition | None:
-        """The same for a copy; None unless its group or an mbarrier of each CTA that receives it completes it.
-
-        The handler issues all copies that a group completes where every access is followed (`AccessRecorder.watches_all`).
-        """
+        """The same for a copy; None unless its group or an mbarrier of each CTA that receives it completes it."""
         op = operation.op
         of_group, completion = _of(operation).completion is Completion.BULK_GROUP, operation.agent
-        if completion is None or not (of_group or completion.slots) or (of_group and self._recorder.watches_all):
+        if completion is None or not (of_group or completion.slots):
             return None
         found = self._repeated_copies.get(op.index)
         if found is None:

@@ -112,11 +112,15 @@ def _independent(name: str, check: str, count: int, repeats: int) -> list[float]
 
 
 def measure(name: str, check: str, workers: list[int], repeats: int) -> list[dict[str, Any]]:
-    """A row for each number of workers."""
+    """A row for each number of workers.
+
+    Each launch that is timed follows one with as many workers, as those of the independent processes do: a core that was idle is slow.
+    """
     launch = _launcher(name, check)
     seconds: dict[int, list[float]] = {count: [] for count in (1, *workers)}
     for _ in range(repeats):
         for count, found in seconds.items():
+            launch(count)
             found.append(launch(count))
     one = median(seconds[1])
     rows = []

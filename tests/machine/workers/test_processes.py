@@ -360,3 +360,45 @@ def test_conflicts_of_processes(first: str, second: str, conflicts: bool) -> Non
             written.append(found.written())
             read.append(found.read(range(len(SIZES))))
         assert (conflict(written, read) is not None) is conflicts
+
+
+EITHER = """
+ld.param.u64 rd1, [other];
+ld.param.u64 rd2, [third];
+ld.global.u32 r1, [at];
+ld.global.u32 r2, [rd2];
+setp.ne.u32 p, r2, 0;
+sub.s64 rd3, at, out;
+add.s64 rd3, rd3, rd1;
+selp.b64 rd3, rd3, at, p;
+add.u32 r1, r1, cta;
+{write}
+"""
+WRITES = {
+    "store": "st.global.u32 [rd3], r1;",
+    "reduction": "red.global.add.u32 [rd3], r1;",
+    "bulk copy": "mov.u32 r4, words; mad.lo.u32 r3, lane, 4, r4; st.shared.u32 [r3], r1; fence.proxy.async; bar.sync 0;"
+    "setp.eq.u32 q, lane, 0; @q cp.async.bulk.global.shared::cta.bulk_group [rd3], [r4], 128;"
+    "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+}
+
+
+@pytest.mark.parametrize("check", ["none", "all"])
+@pytest.mark.parametrize("name", WRITES)
+def test_launches_that_write_different_allocations(name: str, check: str, forked: list[int]) -> None:
+    """Workers expect the allocations that the last launch has written, and begin again where they write another one."""
+    compiled = kernel(
+        EITHER.format(write=WRITES[name]), params=", .param .u64 other, .param .u64 third", shared=".shared .align 16 .b32 words[32];"
+    )
+    for flag, expected in ((0, 2), (0, 2), (1, 4), (1, 2), (0, 4)):
+        given: list[tuple[list[np.ndarray], ptxlab.Result]] = []
+        forked.clear()
+        for workers in (1, 2):
+            arrays = [np.arange(CTAS * 32, dtype=np.uint32), np.full(CTAS * 32, 7, np.uint32), np.full(1, flag, np.uint32)]
+            given.append((arrays, compiled.launch(grid=CTAS, block=32, args=arrays, workers=workers, check=check)))
+        (one, alone), (two, result) = given
+        assert all(map(np.array_equal, one, two))
+        assert [str(each) for each in alone.diagnostics] == [str(each) for each in result.diagnostics]
+        assert result.stats.workers == 2, result.stats.why_alone
+        assert len(forked) == expected
+        assert np.array_equal(two[0], np.arange(CTAS * 32)) == bool(flag)

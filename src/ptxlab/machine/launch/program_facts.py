@@ -58,6 +58,7 @@ class ProgramFacts:
     changed : the indices of instructions that are not those for which code was compiled: it completes and repeats none of them
     tracked : whether the program follows undefined bits
     executed : whether a launch of the program has run to its end
+    written : the sizes of the allocations that the last launch with workers reached, and the numbers of those that it wrote
     """
 
     def __init__(self, program: Program, compiled: Program) -> None:
@@ -78,6 +79,7 @@ class ProgramFacts:
         self._found: dict[Hashable, Any] = {}
         self.tracked = program.tracked
         self.executed = False
+        self.written: tuple[tuple[int, ...], frozenset[int]] | None = None
 
     @cached_property
     def direct(self) -> tuple[tuple[Op, ...], ...]:

@@ -99,7 +99,7 @@ def _mask(bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 class AccessMaps:
-    """The access maps of some allocations (`ptxlab.engine.support.access_maps`).
+    """The access maps of those of some allocations that can be written (`ptxlab.engine.support.access_maps`).
 
     Attributes
     ----------
@@ -108,15 +108,17 @@ class AccessMaps:
 
     def __init__(self, allocations: Sequence[Allocation], rows: NDArray[np.uint64]) -> None:
         self._allocations = allocations
-        sizes = [-(-a.size // GROUP_BYTES) * GROUP_BITMAP_BYTES for a in allocations]
+        sizes = [-(-a.size // GROUP_BYTES) * GROUP_BITMAP_BYTES if a.writable else 0 for a in allocations]
         whole = large_page_bytes(2 * sum(sizes))
         self._bitmaps = np.split(whole, 2 * np.cumsum(sizes)[:-1]) if sizes else []
         self._before: list[NDArray[np.uint64]] | None = None
         self._marked: dict[int, tuple[MemoryAccess, ...]] = {}
-        flags = {a.base: address_of(bitmap) for a, bitmap in zip(allocations, self._bitmaps, strict=True)}
+        flags = {a.base: address_of(bitmap) if a.writable else 0 for a, bitmap in zip(allocations, self._bitmaps, strict=True)}
+        maps = np.array([flags[base] for base in rows[:, 0].tolist()], np.uint64)
         self.rows = rows.copy()
-        self.rows[:, 3] |= np.array([flags[base] for base in rows[:, 0].tolist()], np.uint64)
-        self._table = np.ascontiguousarray(self.rows[np.argsort(self.rows[:, 2])][:, [2, 1, 3]])
+        self.rows[:, 3] |= maps
+        mapped = self.rows[maps != 0]
+        self._table = np.ascontiguousarray(mapped[np.argsort(mapped[:, 2])][:, [2, 1, 3]])
         self._mark = partial(mark_ranges(), address_of(self._table), len(self._table))
 
     def mark(self, accesses: Iterable[MemoryAccess]) -> None:

@@ -55,13 +55,25 @@ def run_clusters(launch: Launch) -> None:
             launch.start_only(1)
             launch.run_alone()
         if launch.clusters_left > 1:
-            _Workers(launch).run()
+            _run_workers(launch)
             return
         raise Alone("there is one cluster, or clusters wait for others")
     except Alone as alone:
         launch.why_alone = str(alone)
         launch.start_all()
     launch.run_alone()
+
+
+def _run_workers(launch: Launch) -> None:
+    """Run all clusters in workers; first as if they wrote the same allocations as those of the last launch."""
+    workers = _Workers(launch)
+    try:
+        workers.run()
+    except Alone:
+        if workers.written is None:
+            raise
+        launch.facts.written = None
+        _Workers(launch).run()
 
 
 def _check(launch: Launch) -> None:
@@ -95,11 +107,18 @@ class _Process:
 
 
 class _Workers:
-    """The worker processes of one launch."""
+    """The worker processes of one launch.
+
+    Attributes
+    ----------
+    written : the numbers of the only allocations that they may write; None if they may write all
+    """
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._allocations = launch.device.memory.reached_from(launch.roots)
+        self._sizes = tuple(each.size for each in self._allocations)
+        self.written = launch.facts.written[1] if launch.facts.written and launch.facts.written[0] == self._sizes else None
         self._processes: list[_Process] = []
         self._count = min(launch.options.processes, launch.clusters_left)
         self._ended = 0
@@ -140,6 +159,7 @@ class _Workers:
                     os.close(file)
         launch.take_over(parts)
         launch.workers = self._count
+        launch.facts.written = self._sizes, frozenset(numbers)
 
     @staticmethod
     def _results(parts: Sequence[Part], files: Sequence[int]) -> list[tuple[int, Groups, NDArray[np.uint8]]]:
@@ -162,7 +182,7 @@ class _Workers:
                 pid = os.fork()
             if not pid:
                 here.close()
-                serve(self._launch, self._allocations, first, others, results, there)
+                serve(self._launch, self._allocations, self.written, first, others, results, there)
             there.close()
             self._processes.append(_Process(pid, here))
         except OSError as error:

@@ -58,9 +58,11 @@ class Part:
 class Worker:
     """What a launch asks of the worker that runs it."""
 
-    def __init__(self, launch: Launch, allocations: list[Allocation]) -> None:
+    def __init__(self, launch: Launch, allocations: list[Allocation], written: frozenset[int] | None) -> None:
         self._launch = launch
         self._allocations = allocations
+        for number, allocation in enumerate(allocations):
+            allocation.writable &= written is None or number in written
         self._found = launch.reports.number
         scheduler = launch.scheduler
         self._before = launch.done_ctas, scheduler.instructions, launch.warps_started, list(scheduler.services)
@@ -116,17 +118,26 @@ class Worker:
         return Part(*counted, executed, written)
 
 
-def serve(launch: Launch, allocations: list[Allocation], first: range, others: int, results: int, connection: Connection) -> NoReturn:
+def serve(
+    launch: Launch,
+    allocations: list[Allocation],
+    written: frozenset[int] | None,
+    first: range,
+    others: int,
+    results: int,
+    connection: Connection,
+) -> NoReturn:
     """Be a worker: run ranges of clusters, and then receive the numbers of the allocations whose reads are asked for.
 
-    ``others`` is a file with ranges that all workers read: each takes the first one that no other worker has taken. ``results`` is a file
-    of this worker (`write_groups`).
+    ``written`` are the numbers of the only allocations that may be written, if not None: a write to another one is a finding, as to memory
+    that cannot be written. Accesses to others need not be marked. ``others`` is a file with ranges that all workers read: each takes the
+    first one that no other worker has taken. ``results`` is a file of this worker (`write_groups`).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has made this one ends it
     status = 1
     try:
         gc.freeze()
-        worker = Worker(launch, allocations)
+        worker = Worker(launch, allocations, written)
         connection.send(worker.run(first))
         while clusters := _next_range(others):
             connection.send(worker.run(clusters))

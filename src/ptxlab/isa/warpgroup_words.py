@@ -28,7 +28,7 @@ NEVER = (1 << 62) - 1
 A_BYTES = WARPS * 4 * 32 * 4
 """A in the registers of the four warps."""
 HELD_BYTES = A_BYTES + WARPS * 32 * 4
-"""And behind it the registers with the metadata of a sparse A, uint32[warp, lane]."""
+"""The same with the registers after it that hold the metadata of a sparse A, uint32[warp, lane]."""
 
 
 class GroupWord(IntEnum):

@@ -66,7 +66,7 @@ def test_a_conflict_in_a_loop_is_judged_once(monkeypatch: pytest.MonkeyPatch) ->
     often, same = judged(40, monkeypatch)
     assert often > many + 30
     assert same == long
-    assert [each.split("error[")[1][:4] for each in long] == ["X101"] * 4  # in the loop, behind it, and between the two
+    assert [each.split("error[")[1][:4] for each in long] == ["X101"] * 4  # within the loop, after it, and between the two
 
 
 def formal_pair() -> tuple[int, int, Row]:

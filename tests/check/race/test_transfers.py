@@ -131,7 +131,7 @@ def test_python_finds_once_that_registers_are_read(event: str, monkeypatch: pyte
 
 
 def test_registers_that_are_not_read_before_a_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read behind it does not count for the next turn either."""
+    """Registers that are read after the barrier are not read before it in the next iteration either."""
     texts, _ = agree_in_loops(["bar.sync 0;", LD, "bar.sync 0;", ST, WAIT_ST], 6, monkeypatch)
     assert any("X108" in text for text in texts)
 

@@ -101,7 +101,7 @@ class TensorCopies:
         return reduce(together, every)
 
     def _cells(self, operation: AsyncOperation, copy: TensorCopy, memory: CtaMemory) -> CopiedCells | None:
-        """What a copy does in a CTA; None if compiled code cannot tell of other copies whether they are right."""
+        """What a copy does in a CTA; None if compiled code cannot check other executions of it."""
         source, shared = copy.source, memory.shared
         chunks, under = source.chunks, shared.under(source)
         entries = shared.entries_of(chunks)

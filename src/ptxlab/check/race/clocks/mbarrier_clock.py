@@ -135,7 +135,7 @@ class MbarrierClock:
         self._rows[address], self.words[at], self.words[at + 1] = rows, address, rows.shape[1]
 
     def widen(self, width: int) -> None:
-        """Make room for so many clocks in the rows."""
+        """Widen the rows to so many clocks."""
         for at, rows in ((_DONE, self.done), (_GATHERED, self.gathered)):
             if rows.shape[1] < width:
                 wide = np.zeros((len(rows), width), np.uint32)

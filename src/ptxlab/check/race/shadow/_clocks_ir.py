@@ -43,7 +43,7 @@ def emit_advance(state: Value, slot: Value, component: Component, clock: Value, 
 def complete_read_loads(c: Function, header: Value, transfers: Value, op: Value, result: int) -> None:
     """Complete the loads from tensor memory whose registers have been read when an instruction takes effect; return if that is not known.
 
-    The same as `TensorMemoryAccesses.consume`, for the agent with the words ``header`` (`StateWord.ROWS` and those behind it).
+    The same as `TensorMemoryAccesses.consume`, for the agent with the words ``header`` (`StateWord.ROWS` and those after it).
     """
     with c.when(transfers.ne(0)), c.when((transfers.word(TransferWord.HELD) | transfers.word(TransferWord.LOADS)).ne(0)):
         count, known = transfers.word(TransferWord.LOADS), transfers.pointer(TransferWord.READ_BEFORE)

@@ -26,7 +26,7 @@ from ptxlab._records import dataclass
 from ptxlab.machine.launch.program_facts import depends_on_schedule, lets_others_start, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
 from ptxlab.machine.workers.accesses import Groups, conflict, mark_ranges, put, read_groups
-from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
+from ptxlab.machine.workers.worker import RANGE, Alone, Done, UnexpectedWrite, serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -65,13 +65,10 @@ def run_clusters(launch: Launch) -> None:
 
 
 def _run_workers(launch: Launch) -> None:
-    """Run all clusters in workers; first as if they wrote the same allocations as those of the last launch."""
-    workers = _Workers(launch)
+    """Run all clusters in workers; again, if they have not written the same allocations as those of the last launch."""
     try:
-        workers.run()
-    except Alone:
-        if workers.written is None:
-            raise
+        _Workers(launch).run()
+    except UnexpectedWrite:
         launch.facts.written = None
         _Workers(launch).run()
 
@@ -111,7 +108,7 @@ class _Workers:
 
     Attributes
     ----------
-    written : the numbers of the only allocations that they may write; None if they may write all
+    written : the numbers of the only allocations that they are expected to write; None if they may write all
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -124,7 +121,7 @@ class _Workers:
         self._ended = 0
 
     def run(self) -> None:
-        """Run the clusters that are left; `Alone` if this must be done by one process."""
+        """Run the clusters that are left; `Alone` if one process must do this, `UnexpectedWrite` if workers must that may write all."""
         _refuse_memory(self._allocations)
         mark_ranges()
         launch = self._launch
@@ -216,8 +213,8 @@ class _Workers:
             message = process.connection.recv()
         except (EOFError, OSError):
             raise Alone("a worker process has died") from None
-        if isinstance(message, str):
-            raise Alone(message)
+        if isinstance(message, (Alone, UnexpectedWrite)):
+            raise message
         return message
 
     def _progress(self, process: _Process, done: Done) -> None:

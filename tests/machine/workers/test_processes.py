@@ -150,6 +150,59 @@ def test_no_memory_can_be_shared(forked: list[int], monkeypatch: pytest.MonkeyPa
     assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
 
 
+def test_no_memory_for_ranges(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    write, limit = os.write, [8]
+
+    def full(file: int, data: Any) -> int:
+        """A file that has room for half a range."""
+        if not limit:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, memoryview(data)[: limit.pop()])
+
+    monkeypatch.setattr(os, "write", full)
+    out, result = launch(store("cta"))
+    assert (result.ok, forked) == (True, [])
+    assert result.stats.why_alone == "there can be no shared memory: [Errno 28] No space left on device"
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_files_that_take_few_bytes_at_once(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of clusters and results are written in parts."""
+    write, most = os.write, [5, 300]
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, memoryview(data)[: most[len(data) >= 512]]))
+    out, result = launch(store("cta"))
+    assert (result.ok, result.stats.workers, len(forked)) == (True, 2, 2), result.stats.why_alone
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_no_pipe_can_be_made(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    import multiprocessing
+
+    def refuse() -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(multiprocessing, "Pipe", refuse)
+    out, result = launch(store("cta"))
+    assert (result.ok, forked) == (True, [])
+    assert result.stats.why_alone == "there can be no worker process: [Errno 24] Too many open files"
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_a_worker_dies_before_it_is_asked_for_its_reads(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    gather = processes._Workers._gather
+
+    def killing(self: processes._Workers) -> Any:
+        found = gather(self)
+        os.kill(forked[-1], signal.SIGKILL)
+        os.waitid(os.P_PID, forked[-1], os.WEXITED | os.WNOWAIT)
+        return found
+
+    monkeypatch.setattr(processes._Workers, "_gather", killing)
+    out, result = launch(store("cta"))
+    assert (result.ok, result.stats.why_alone, len(forked)) == (True, "a worker process has died", 2)
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
 def test_no_memory_for_results(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -25,7 +25,7 @@ from ptxlab import native
 from ptxlab._records import dataclass
 from ptxlab.machine.launch.program_facts import depends_on_schedule, lets_others_start, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
-from ptxlab.machine.workers.accesses import Groups, conflict, mark_ranges, put, read_groups
+from ptxlab.machine.workers.accesses import Groups, conflict, mark_ranges, put, read_groups, write_all
 from ptxlab.machine.workers.worker import RANGE, Alone, Done, UnexpectedWrite, serve
 
 if TYPE_CHECKING:
@@ -129,16 +129,13 @@ class _Workers:
         ranges = list(_ranges(clusters, self._count, alone=launch.policy == "random"))
         files: list[int] = []
         try:
-            others, *results = (_memory_file(files) for _ in range(1 + self._count))
-            os.write(others, b"".join(RANGE.pack(each.start, each.stop) for each in ranges[self._count :]))
-            os.lseek(others, 0, os.SEEK_SET)
+            others, *results = _memory_files(files, 1 + self._count, ranges[self._count :])
             for first, file in zip(ranges, results, strict=False):
                 self._fork(first, others, file)
             parts = self._gather()
             written = [part.written for part in parts]
             numbers = sorted(set().union(*written))
-            for process in self._processes:
-                process.connection.send(numbers)
+            self._send(numbers)
             read: list[dict[int, Groups]] = self._gather()
             found = conflict(written, read)
             if found is not None:
@@ -170,9 +167,9 @@ class _Workers:
         """Make a worker process; an interrupt waits until it is among those that are ended."""
         from multiprocessing import Pipe
 
-        here, there = Pipe()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # until the worker ignores it
         try:
+            here, there = Pipe()
             with warnings.catch_warnings():
                 # A process with several threads may be forked here: the worker needs no lock that another thread can hold.
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -206,6 +203,14 @@ class _Workers:
             if outside is not None:
                 outside.turn()
         return [last[process.pid] for process in self._processes]
+
+    def _send(self, numbers: list[int]) -> None:
+        """Ask each worker for its reads of the allocations with these numbers."""
+        try:
+            for process in self._processes:
+                process.connection.send(numbers)
+        except OSError:
+            raise Alone("a worker process has died") from None
 
     @staticmethod
     def _receive(process: _Process) -> Any:
@@ -255,13 +260,16 @@ def _ranges(clusters: range, workers: int, alone: bool) -> Iterator[range]:
         clusters = clusters[size:]
 
 
-def _memory_file(files: list[int]) -> int:
-    """A file in memory that this process shares with its workers, which is appended to files. `Alone` if there can be none."""
+def _memory_files(files: list[int], count: int, ranges: Sequence[range]) -> list[int]:
+    """Append files in memory, which this process shares with its workers; the first one holds ranges. `Alone` if there can be none."""
     try:
-        files.append(os.memfd_create("ptxlab"))
+        for _ in range(count):
+            files.append(os.memfd_create("ptxlab"))
+        write_all(files[0], b"".join(RANGE.pack(each.start, each.stop) for each in ranges))
+        os.lseek(files[0], 0, os.SEEK_SET)
     except OSError as error:
         raise Alone(f"there can be no shared memory: {error}") from None
-    return files[-1]
+    return files
 
 
 def _refuse_memory(allocations: list[Allocation]) -> None:

@@ -21,7 +21,8 @@ from ptxlab.isa.operands import Op, Resolved
 
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AccessMarks, AsyncOperation, MemoryAccess
-    from ptxlab.isa.operations.tiles import MatrixOperand, Product
+    from ptxlab.isa.operations.matrices import MatrixOperand
+    from ptxlab.isa.operations.products import Product
 
 __all__ = [
     "Cta",

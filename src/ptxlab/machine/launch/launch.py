@@ -36,7 +36,7 @@ from ptxlab.machine.warp.warp import ALL_LANES, Warp
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
-    from ptxlab.isa.operations.tiles import MatrixOperand
+    from ptxlab.isa.operations.matrices import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine.observe.addition_order import Additions
     from ptxlab.machine.warp.frame import Frame

@@ -28,7 +28,7 @@ from ptxlab.machine.observe.operand_writers import operand_writers
 from ptxlab.machine.observe.provenance import Watch
 
 if TYPE_CHECKING:
-    from ptxlab.isa.operations.tiles import Product, ProductPlace
+    from ptxlab.isa.operations.products import Product, ProductPlace
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import DeviceMemory

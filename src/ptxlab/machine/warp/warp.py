@@ -23,7 +23,7 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operations import AsyncOperation
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.frame import Frame

@@ -22,7 +22,7 @@ from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 

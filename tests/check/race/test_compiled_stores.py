@@ -17,7 +17,7 @@ from ptxlab.check.model import Component, Row, rule_table
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.shadow import shadow
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import BULK_COMMIT, BULK_SOURCES, BULK_WAIT, HANDLED
+from ptxlab.check.race.shadow.shadow_words import BULK_COMMIT, BULK_SOURCES, BULK_WAIT, HANDLED
 from ptxlab.isa.bulk import _endpoints, _tensor
 from tests.isa.bulk import box_step_helpers as boxes
 from tests.machine.test_outside import Outside

@@ -19,7 +19,7 @@ from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
 from ptxlab.check.race.clocks.releases import relaxed_orders, relaxed_release, relaxed_wait
 from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import Slot
-from ptxlab.check.race.shadow.shadow_ir import AgentWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.isa.effects import (
     ClusterArrive,

@@ -39,7 +39,6 @@ __all__ = ["with_contributions"]
 
 Codes = NDArray[Any]
 Mask = NDArray[np.bool_]
-Ctaid = tuple[int, int, int]
 
 _BESIDE = {"a": (("scale_a", "scale factors"), ("metadata", "sparsity metadata")), "b": (("scale_b", "scale factors"),)}
 """What a product takes beside a row of A and a column of B, and what it is called there."""

@@ -17,7 +17,7 @@ import numpy as np
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._sanitizer import Sanitizer
 from ptxlab.check.race.shadow.shadow import Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import (
+from ptxlab.check.race.shadow.shadow_words import (
     ACCESSES_TOO,
     BEFORE,
     CLUSTER_SHIFT,

@@ -1,66 +1,25 @@
-"""The mutation benchmark: what it mutates, what runs against a kernel, and what its report says."""
+"""The mutation benchmark: what it mutates, what runs against a kernel, and the verdicts."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.mutations import __main__ as command
-from benchmarks.mutations import judging
 from benchmarks.mutations import kernels as sources
 from benchmarks.mutations.adversary import ADVERSARIES, against
 from benchmarks.mutations.expected import EXPECTED, Expected
-from benchmarks.mutations.inputs import KEPT, arrays_of
-from benchmarks.mutations.judge import SCHEDULES, Unsound, Verdict, judge
+from benchmarks.mutations.judge import SCHEDULES, Unsound, judge
 from benchmarks.mutations.kept import keep, kept
 from benchmarks.mutations.launches import captured
 from benchmarks.mutations.mutants import mutants
 from benchmarks.mutations.observers import Recorder, observed_by, reached
 
 import ptxlab
-from ptxlab.interop import nvcc
+from tests.benchmarks.mutation_helpers import COPY, RACE, Copy, right, verdicts
 
-COPY = """
-.version 8.6
-.target sm_90a
-.address_size 64
-.visible .entry copy(.param .u64 out, .param .u32 turns)
-{
-.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
-.shared .align 128 .b8 tile[512];
-mov.u32 %r1, %tid.x;
-mov.u32 %r2, tile;
-shl.b32 %r3, %r1, 2;
-add.u32 %r3, %r2, %r3;
-ld.param.u64 %rd1, [out];
-ld.param.u32 %r5, [turns];
-cvta.to.global.u64 %rd1, %rd1;
-setp.ne.u32 %p1, %r1, 127;
-mov.u32 %r4, 1;
-NEXT:
-mad.lo.u32 %r6, %r1, 5, %r4;
-st.shared.u32 [%r3], %r6;
-fence.proxy.async.shared::cta;
-bar.sync 0;
-@%p1 bra BEHIND;
-cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 512;
-cp.async.bulk.commit_group;
-cp.async.bulk.wait_group 0;
-BEHIND:
-bar.sync 0;
-add.u64 %rd1, %rd1, 512;
-add.u32 %r4, %r4, 1;
-setp.le.u32 %p2, %r4, %r5;
-@%p2 bra NEXT;
-setp.gt.u32 %p3, %r5, 1000;
-@%p3 bar.sync 1;
-ret;
-}
-"""
 TENSOR = """
 .version 8.7
 .target sm_100a
@@ -134,25 +93,6 @@ ret;
 }
 """
 """The second wait passes unless warp 1, which the commit lets go, has completed the phase by then."""
-RACE = ("race", "memory")
-
-
-class Copy:
-    """Turn by turn all threads fill a tile, of which one thread makes a copy."""
-
-    def __init__(self, turns: int, text: str = COPY) -> None:
-        self.kernel = ptxlab.loads(text).kernel()
-        self.out = np.zeros((turns, 128), np.uint32)
-        self.turns = turns
-
-    def launch(self, **options: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
-        self.out[:] = 0
-        result = self.kernel.launch(grid=1, block=128, args=[self.out, self.turns], **options)
-        return result, {"out": self.out.copy()}
-
-
-def right(turns: int) -> list[list[int]]:
-    return (5 * np.arange(128) + np.arange(1, turns + 1)[:, None]).tolist()  # type: ignore[no-any-return]
 
 
 def test_a_launch_is_taken_from_a_test_and_repeated() -> None:
@@ -241,12 +181,6 @@ def test_a_wait_that_comes_too_late_hangs() -> None:
             found.append(kernel.launch(grid=1, block=64, check=RACE, policy="random", seed=seed))
     assert {d.code for result in found for d in result.diagnostics if d.severity == "error"} == {"H601"}
     assert any(result.completed for result in found)
-
-
-def verdicts() -> list[Verdict]:
-    small, large = Copy(1), Copy(3)
-    large.kernel = small.kernel
-    return list(judge("copy", small.kernel, {"1 turn": small, "3 turns": large}))
 
 
 def test_every_mutant_is_reported_with_its_repair() -> None:
@@ -371,149 +305,3 @@ def test_the_expected_findings_of_a_compiled_kernel() -> None:
         list(judge(made.name, made.kernel, made.launches, "spec"))
     found = list(judge(made.name, made.kernel, made.launches, "spec", lambda number, _: number < 1, EXPECTED[made.name, "spec"]))
     assert [v.state for v in found] == ["redundant"]
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    """The command, with kernels of this file."""
-    sound, racing = Copy(2), Copy(2, COPY.replace("fence.proxy.async.shared::cta;", ""))
-    makers = {
-        "copy": lambda: sources.Kernel("copy", sound.kernel, {"2 turns": sound}),
-        "racing": lambda: sources.Kernel("racing", racing.kernel, {"2 turns": racing}),
-    }
-    for module in (command, judging):
-        monkeypatch.setattr(module, "kernels", lambda folder: (makers, {"CUDA C++": "nvcc was not found"}))
-    monkeypatch.setattr("sys.argv", ["mutations", *arguments])
-    command.main()
-
-
-def test_the_report_as_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with observed_by(Recorder):
-        run(monkeypatch, "copy", "--every", "4", "--output", str(tmp_path / "found.json"))
-    data = json.loads((tmp_path / "found.json").read_text())
-    counts = {"mutants": 2, "redundant": 0, "reported": 0, "survived": 2, "proposed": 0}
-    assert data["totals"] == {"all": counts, "practice": counts}
-    assert data["skipped"] == {"CUDA C++": "nvcc was not found"}
-    fence = data["verdicts"][0]
-    reasons = fence.pop("reasons")
-    assert fence == {
-        "kernel": "copy", "model": "practice", "line": 21, "instruction": "fence.proxy.async.shared::cta;", "family": "fence.proxy.async",
-        "how": "removed", "state": "survived", "explored": fence["explored"],
-    }  # fmt: skip
-    assert [*fence["explored"]] == ["2 turns"]
-    assert [*reasons[0]] == ["by", "size", "schedule", "what"]
-
-
-def test_the_summary_names_what_is_skipped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    run(monkeypatch, "--every", "9")
-    lines = capsys.readouterr().out.splitlines()
-    assert "skipped   CUDA C++: nvcc was not found" in lines
-    assert any(line.startswith("skipped   racing (practice): 2 turns: X102: cp.async.bulk reads") for line in lines)
-
-
-def test_a_part_of_the_mutants(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lines = []
-    for first in ("0", "1"):
-        run(monkeypatch, "copy", "--every", "2", "--first", first, "--output", str(tmp_path / "found.json"))
-        lines.append([verdict["line"] for verdict in json.loads((tmp_path / "found.json").read_text())["verdicts"]])
-    assert [len(each) for each in lines] == [3, 2]
-    assert sorted(lines[0] + lines[1]) == [v.mutant.line for v in verdicts()]
-
-
-def test_compiled_kernels_come_from_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    case = Copy(2)
-    made = sources.Kernel("copy", case.kernel, {"2 turns": case})
-    monkeypatch.setattr(sources, "_COMPILED", {"CUDA C++": lambda: {"copy": lambda: made}})
-    monkeypatch.setattr(sources, "fill", lambda *_: None)
-    monkeypatch.setattr("sys.argv", ["mutations", "--keep", str(tmp_path)])
-    command.main()
-    found, skipped = sources.kernels(tmp_path)
-    assert not skipped
-    assert "gl_mm_fp16" in found
-    (launch,) = found["copy"]().launches.values()
-    result, after = launch.launch(check=RACE, policy="lazy", seed=0)
-    assert result.ok
-    assert [memory.view(np.uint32)[: 2 * 128].reshape(2, 128).tolist() for memory in after.values()] == [right(2)]
-
-
-@pytest.mark.sweep
-def test_processes_judge_as_this_process_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = []
-    for number, more in enumerate(([], ["--executor", "processes:2"])):
-        file = tmp_path / f"{number}.json"
-        given = ["gl_mm_i8", "mm_bt_int8", "--model", "practice", "--every", "25", "--output", str(file), *more]
-        monkeypatch.setattr("sys.argv", ["mutations", *given])
-        command.main()
-        found.append(json.loads(file.read_text()))
-    assert found[0]["verdicts"]
-    assert found[0] == found[1]
-
-
-def test_threads_cannot_judge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["mutations", "--executor", "threads:2"])
-    with pytest.raises(SystemExit):
-        command.main()
-    assert "which threads would share: name processes" in capsys.readouterr().err
-
-
-def test_kernels_whose_compiler_is_absent_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent() -> None:
-        raise nvcc.NvccError(ptxlab.Diagnostic(code="I201", message="nvcc was not found", severity="error"))
-
-    monkeypatch.setattr(nvcc, "find_nvcc", absent)
-    found, skipped = sources.kernels()
-    assert skipped["CUDA C++"] == "nvcc was not found"
-    assert "gl_mm_fp16" in found
-    assert not [name for name in found if name.startswith("cuda_")]
-
-
-@pytest.mark.compiler
-def test_kernels_of_every_source() -> None:
-    found, skipped = sources.kernels()
-    assert {"Triton and Gluon", "CuTe DSL", "CUDA C++"} >= set(skipped)
-    for name, source in (
-        ("gl_mm_i8", "Triton and Gluon"),
-        ("sm90_softmax_fp32", "Triton and Gluon"),
-        ("cute_hopper_mn", "CuTe DSL"),
-        ("cuda_copy", "CUDA C++"),
-    ):
-        if source not in skipped:
-            made = found[name]()
-            assert all(launch.launch(check=RACE)[0].ok for launch in made.launches.values())
-
-
-@pytest.mark.compiler
-@pytest.mark.parametrize("source", ["Triton and Gluon", "CuTe DSL", "CUDA C++"])
-def test_arrays_hold_many_values(source: str) -> None:
-    """Unordered writes of the same bits change nothing: inputs and the memory of results are random."""
-    try:
-        makers = ({"Triton and Gluon": sources._from_files} | sources._COMPILED)[source]()
-    except ptxlab.PtxlabError as error:
-        pytest.skip(error.diagnostic.message)
-    found, _ = sources.kernels()
-    kept = set()
-    for name in makers:
-        for launch in found[name]().launches.values():
-            for number, array in arrays_of(launch).items():
-                if (name, number) in KEPT:
-                    kept.add((name, number))
-                    continue
-                values = np.unique(np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}"))
-                assert len(values) >= min(64, (array.size + 1) // 2), (name, number)
-    assert kept == {key for key in KEPT if key[0] in makers}
-
-
-@pytest.mark.sweep
-def test_inputs_are_the_same_each_time() -> None:
-    makers, _ = sources.kernels()
-    for name in ("mm_split_k_fp16", "gl_mm_fp16"):
-        one, other = ([arrays_of(launch) for launch in makers[name]().launches.values()] for _ in range(2))
-        for arrays, again in zip(one, other, strict=True):
-            assert all(arrays[number].tobytes() == again[number].tobytes() for number in arrays)
-
-
-def test_sums_of_a_split_product_are_exact() -> None:
-    """In whatever order programs add their parts, the bits of the result are the same."""
-    case = sources.kernels()[0]["mm_split_k_fp16"]().launches["128x64x512"]
-    a, b, c = (arrays_of(case)[number].astype(np.float64) for number in range(3))
-    _, found = case.launch(check="none", policy="random", seed=5)
-    assert np.array_equal(found["c"], c + a @ b.T)

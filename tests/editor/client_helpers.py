@@ -13,6 +13,44 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.client import BaseLanguageClient
 
+TEXT = """.version 8.7
+.target sm_100a
+.address_size 64
+.global .align 4 .b32 counter;
+.shared .align 1024 .b8 tile[1024];
+// Adds
+// one.
+.func (.reg .b32 %out) next(.reg .b32 %in)
+{
+    add.u32 %out, %in, 1;
+    ret;
+}
+.visible .entry k(.param .u64 result)
+.reqntid 128
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<4>;
+    mov.u32 %r1, tile;
+    mov.u32 %r2, 0x08100000;
+    or.b32 %r3, %r2, 16;
+    cvt.u64.u32 %rd1, %r1;
+    or.b64 %rd1, %rd1, 0x4000404000010000;
+LOOP:
+    tcgen05.mma.cta_group::1.kind::f16 [%r4], %rd1, %rd1, %r3, %p1;
+    {
+        .reg .b32 %r3;
+        mov.u32 %r3, %tid.x;
+        st.shared.b32 [tile], %r3;
+    }
+    call (%r5), next, (%r3);
+    @%p1 bra LOOP;
+    ld.param.u64 %rd2, [result];
+    st.global.b32 [%rd2], %r5;
+    ret;
+}
+"""
+
 START = "from ptxlab.cli import main; main(['lsp'])"
 TIMEOUT = 60
 
@@ -116,3 +154,9 @@ def covered(text: str, where: types.Range) -> str:
     """The text in a range that stays on one line."""
     assert where.start.line == where.end.line
     return text.split("\n")[where.start.line][where.start.character : where.end.character]
+
+
+def long_text() -> str:
+    """A kernel of 5,000 lines."""
+    lines = [f"    add.u32 %r6, %r6, {i};\n    xor.b32 %r7, %r6, %r7;" for i in range(2500)]
+    return TEXT.replace("%r5;\n    ret;\n", "%r5;\n" + "\n".join(lines) + "\n    ret;\n")

@@ -2,64 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
-from itertools import count
-from types import FrameType
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pygls")
 
-from benchmarks.unrolled import unrolled
-from benchmarks.workloads import KERNELS
 from lsprotocol import types
 
 import ptxlab
 from ptxlab.check import Abandoned
 from ptxlab.editor._document import Document
-from tests.editor.client_helpers import Editor, covered, position
-from tests.time_helpers import processor_seconds, quickest
-
-TEXT = """.version 8.7
-.target sm_100a
-.address_size 64
-.global .align 4 .b32 counter;
-.shared .align 1024 .b8 tile[1024];
-// Adds
-// one.
-.func (.reg .b32 %out) next(.reg .b32 %in)
-{
-    add.u32 %out, %in, 1;
-    ret;
-}
-.visible .entry k(.param .u64 result)
-.reqntid 128
-{
-    .reg .pred %p<2>;
-    .reg .b32 %r<9>;
-    .reg .b64 %rd<4>;
-    mov.u32 %r1, tile;
-    mov.u32 %r2, 0x08100000;
-    or.b32 %r3, %r2, 16;
-    cvt.u64.u32 %rd1, %r1;
-    or.b64 %rd1, %rd1, 0x4000404000010000;
-LOOP:
-    tcgen05.mma.cta_group::1.kind::f16 [%r4], %rd1, %rd1, %r3, %p1;
-    {
-        .reg .b32 %r3;
-        mov.u32 %r3, %tid.x;
-        st.shared.b32 [tile], %r3;
-    }
-    call (%r5), next, (%r3);
-    @%p1 bra LOOP;
-    ld.param.u64 %rd2, [result];
-    st.global.b32 [%rd2], %r5;
-    ret;
-}
-"""
+from tests.editor.client_helpers import TEXT, Editor, covered, long_text, position
 
 
 @pytest.fixture(scope="module")
@@ -350,70 +305,6 @@ def test_positions_count_utf_16_units(editor: Editor) -> None:
     found = definition_at(editor, uri, types.Position(line, column + 5))
     assert found is not None
     assert covered(text, found.range) == "tile"
-
-
-def long_text() -> str:
-    """A kernel of 5,000 lines."""
-    lines = [f"    add.u32 %r6, %r6, {i};\n    xor.b32 %r7, %r6, %r7;" for i in range(2500)]
-    return TEXT.replace("%r5;\n    ret;\n", "%r5;\n" + "\n".join(lines) + "\n    ret;\n")
-
-
-def test_a_long_file_is_checked_in_time() -> None:
-    text = long_text()
-    assert text.count("\n") > 5000
-    numbers = count(9000)
-
-    def check() -> None:
-        assert Document(text.replace("%r6, 1;", f"%r6, {next(numbers)};")).diagnostics()
-
-    assert quickest(lambda: processor_seconds(check), 0.2) < 0.2
-
-
-BUSY = 3
-"""How many times slower a processor may be that other programs use."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "lines"), [("flash_causal_fp16", 4000), ("flash_ws_fp16", 3400), ("mm_gelu_bf16", 4500)])
-def test_an_edit_of_a_long_kernel_with_tensor_cores(name: str, lines: int) -> None:
-    """All findings of the edited text, those along the paths included, in processor time."""
-    text = unrolled((KERNELS / f"{name}.ptx").read_text(), lines)
-    assert text.count("\n") > 5000
-    document, times = Document(text), []
-    for number in range(4):
-        document.diagnostics()
-        begin = time.process_time()
-        document = Document(text.replace("DONE:\n", f"mov.u32 %one, {number};\nDONE:\n"), before=document)
-        document.diagnostics(dataflow=False)
-        document.diagnostics()
-        times.append(time.process_time() - begin)
-    assert min(times) < 0.2 * BUSY
-
-
-@pytest.mark.parametrize(("name", "lines", "most"), [("flash_causal_fp16", 4000, 220), ("flash_ws_fp16", 3400, 280)])
-def test_the_work_for_an_edit_of_a_long_kernel(name: str, lines: int, most: int) -> None:
-    """All findings of the edited text, in calls of functions for each line, which do not depend on the machine as time does.
-
-    In ``flash_ws_fp16`` warps have different roles: there are twelve classes of threads.
-    """
-    text = unrolled((KERNELS / f"{name}.ptx").read_text(), lines)
-    assert text.count("\n") > 5000
-    before = Document(text)
-    before.diagnostics()
-    after = Document(text.replace("DONE:\n", "mov.u32 %one, 1;\nDONE:\n"), before=before)
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    known = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        after.diagnostics()
-    finally:
-        sys.setprofile(known)
-    assert 0 < calls < most * text.count("\n")
 
 
 def test_a_document_that_was_given_up_is_checked_again() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ptxlab.engine.lowering.scope import TYPE_BITS
-from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
+from ptxlab.engine.undefined.vocabulary import Shadowed, ShadowVocabulary
 from tests.sweep_helpers import one_in, part
 
 from .form_helpers import Body, Compiled, Form, Words, as_words, body_of, cases, form, forms, pure_rows, run_numpy, size_of

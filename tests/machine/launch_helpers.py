@@ -56,3 +56,13 @@ def run(
 def store(value: str) -> str:
     """Store a 32-bit register as the thread's result."""
     return f"st.global.u32 [at], {value};\n"
+
+
+def codes(result: ptxlab.Result) -> list[str]:
+    """The codes of the findings."""
+    return [found.code for found in result.diagnostics]
+
+
+def details(found: ptxlab.Diagnostic) -> dict[str, str]:
+    """The details of a finding by their names."""
+    return dict(found.details)

@@ -20,7 +20,7 @@ from ptxlab.check.race.clocks import clocks as clocks_module
 from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.clusters import Clusters
 from ptxlab.check.race.clocks.releases import mbarrier_init_fence
-from ptxlab.check.race.shadow.shadow_ir import INIT_FENCE
+from ptxlab.check.race.shadow.shadow_words import INIT_FENCE
 from ptxlab.diagnostics import render_text
 from ptxlab.isa.sync import _barriers
 from ptxlab.machine.launch import launch as launching

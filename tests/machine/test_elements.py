@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import ptxlab
 from ptxlab.machine.memory.elements import ArrayPlace, elements_text
@@ -52,6 +53,31 @@ def test_each_byte_of_each_element(name: str) -> None:
     for index in np.ndindex(view.shape):
         start = address_of(view) + sum(i * s for i, s in zip(index, view.strides, strict=True))
         assert place(view).indices(np.arange(start, start + view.itemsize)).tolist() == [list(index)]
+
+
+OTHER_STRIDES = {
+    "bytes of a row, twice": as_strided(WHOLE, (2, 5), (0, 4)),
+    "gaps and elements that overlap": as_strided(WHOLE, (3, 3), (8, 8)),
+    "elements that overlap": as_strided(WHOLE, (4, 4), (4, 8)),
+    "an empty one": WHOLE[:0],
+    "a column": WHOLE[0, :, :1],
+    "rows of one number": WHOLE.reshape(1, 120, 1),
+}
+
+
+@pytest.mark.parametrize("name", {**VIEWS, **OTHER_STRIDES})
+def test_contiguous_bytes(name: str) -> None:
+    """All bytes between the ends of an array, if each belongs to one element."""
+    view = np.asarray({**VIEWS, **OTHER_STRIDES}[name])
+    count = np.zeros(1000, np.int64)
+    for index in np.ndindex(view.shape):
+        start = sum(i * s for i, s in zip(index, view.strides, strict=True))
+        if start < 0:
+            assert place(view).contiguous_bytes == 0
+            return
+        count[start : start + view.itemsize] += 1
+    end = int(np.flatnonzero(count).max(initial=-1)) + 1
+    assert place(view).contiguous_bytes == (end if (count[:end] == 1).all() else 0)
 
 
 def test_what_no_element_holds() -> None:

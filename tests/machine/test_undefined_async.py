@@ -9,8 +9,7 @@ import pytest
 
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
-
-from .launch_helpers import kernel, store
+from tests.machine.launch_helpers import details, kernel, store
 
 SHARED = (
     ".shared .align 1024 .b8 s[2048]; .shared .align 1024 .b8 u[2048]; .shared .align 8 .b64 mbar; .shared .align 4 .b32 slot;"
@@ -41,10 +40,6 @@ def launch(body: str, cluster: int = 1, **options: Any) -> tuple[ptxlab.Diagnost
     tensor = ptxlab.TensorMap(out[512:1024].reshape(16, 32), box=(4, 4)) if "map" in body else bytes(128)
     result = loaded.launch(grid=cluster, block=32, cluster=cluster, args=[out, tensor], **options)
     return result.diagnostics
-
-
-def details(found: ptxlab.Diagnostic) -> dict[str, str]:
-    return dict(found.details)
 
 
 def is_masked_load(found: ptxlab.Diagnostic) -> bool:

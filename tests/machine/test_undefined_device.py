@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import ptxlab
-
-from .launch_helpers import kernel, store
+from tests.machine.launch_helpers import details, kernel, store
 
 SOURCE = '.file 1 "kernel.py"'
 MASKED = "setp.lt.u32 p, lane, 16;\n.loc 1 7 3\n@p ld.global.u32 r1, [at];\n.loc 1 8 3\n"
@@ -53,10 +52,6 @@ def undefined(held: ptxlab.Buffer) -> list[int]:
     """The undefined bits of each word."""
     mirror = held.device.memory.allocation(held.address, 1).mirror
     return [0] * (held.nbytes // 4) if mirror is None else mirror.bits.view(np.uint32).tolist()
-
-
-def details(found: ptxlab.Diagnostic) -> dict[str, str]:
-    return dict(found.details)
 
 
 def left(device: ptxlab.Device) -> ptxlab.Buffer:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import ptxlab
 from ptxlab.cli._main import cli
-from ptxlab.isa.operations.tiles import Rate
+from ptxlab.isa.operations.products import Rate
 from ptxlab.profile import parameters_of
 from ptxlab.profile.model.parameters import TARGETS
 from tests.machine.product_kernels import WARP, WARPGROUP

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.isa.operations import MemoryAccess
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.layout import PlacedOperand
 from ptxlab.profile.counters.wavefronts import copy_wavefronts, operand_wavefronts
 from tests.machine.product_kernels import WARPGROUP

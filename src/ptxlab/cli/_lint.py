@@ -20,8 +20,7 @@ __all__ = ["lint", "lsp", "rule"]
 def _forms(name: str) -> str:
     """The declared forms of an instruction, or of all whose names begin so, as help text; empty if there are none."""
     from ptxlab.isa import load_all
-    from ptxlab.isa.catalogue import forms_of
-    from ptxlab.isa.help_text import help_text
+    from ptxlab.isa.help_text import forms_of, help_text
 
     load_all()
     return "\n\n".join(map(help_text, forms_of(name)))

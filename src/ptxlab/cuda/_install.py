@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
-from ptxlab.cuda.bridge import Bridge, Host, core_table
+from ptxlab.cuda.bridge import Bridge, core_table
 from ptxlab.cuda.building import DRIVER, build
 from ptxlab.cuda.core_types import AccessRange, Core, DeviceDescription, HeapChange
 from ptxlab.cuda.devices import describe, visible_targets
+from ptxlab.cuda.host import Host
 from ptxlab.cuda.memory import SharedMemory
 from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import PtxlabError, diagnose

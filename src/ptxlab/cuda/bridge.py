@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
+from ptxlab.cuda.host import Host
 from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_image_at
 from ptxlab.cuda.kernels import LoadedModule
 from ptxlab.cuda.linking import joined
@@ -25,54 +26,16 @@ from ptxlab.cuda.sites import CODES, calling_place
 from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
-from ptxlab.machine import Device, Kernel, KernelError, Module, Result
+from ptxlab.machine import Device, KernelError
 from ptxlab.native import BoundedCache
 
-__all__ = ["Bridge", "Host", "core_table"]
+__all__ = ["Bridge", "core_table"]
 
 _GRID_WORKSPACE = 16
 """Bytes that a cooperative launch has for barriers of its grid."""
 _TENSOR_MAPS = BoundedCache[tuple[str, bytes], bytes](1024)
 """By the device and the arguments: programs encode the same tensor maps for each launch."""
 SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILED, NOT_SUPPORTED, UNKNOWN = 0, 1, 500, 719, 801, 999
-
-
-class HostSettings(Protocol):
-    """The settings of a session that the driver looks at."""
-
-    @property
-    def target(self) -> str: ...
-
-    @property
-    def sms(self) -> int | None: ...
-
-    @property
-    def keep_going(self) -> bool: ...
-
-    @property
-    def conceals_refusals(self) -> bool: ...
-
-    @property
-    def leaks(self) -> bool: ...
-
-    @property
-    def follows_memory(self) -> bool: ...
-
-
-class Host(Protocol):
-    """Runs launches with the settings of a program, and records what is found: a session."""
-
-    @property
-    def settings(self) -> HostSettings: ...
-
-    def launch(self, kernel: Kernel, site: Place | None, *, grid: tuple[int, ...], **options: Any) -> Result:
-        """Launch a kernel; `KernelError` is raised for errors."""
-
-    def note(self, diagnostic: Diagnostic) -> None:
-        """Record a finding."""
-
-    def loaded(self, module: Module) -> None:
-        """Learn that the program has loaded a module."""
 
 
 @dataclass(slots=True, eq=False)

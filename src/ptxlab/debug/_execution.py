@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.operands import Op
     from ptxlab.isa.operations import AsyncOperation
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.result import Result
     from ptxlab.machine.replay.replay import Replay

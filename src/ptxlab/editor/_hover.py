@@ -9,8 +9,7 @@ from ptxlab.editor._descriptors import descriptor_operands, reading_of, reading_
 from ptxlab.editor._document import Document
 from ptxlab.editor._structure import Definition, Statement
 from ptxlab.editor._values import candidate_of
-from ptxlab.isa.catalogue import forms_of
-from ptxlab.isa.help_text import help_text
+from ptxlab.isa.help_text import forms_of, help_text
 
 __all__ = ["hover"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ptxlab.ptx import Token, tokens
@@ -76,12 +75,6 @@ class Structure:
     """The tokens ``.loc``."""
     used: dict[int, Definition] = field(default_factory=dict)
     """The definition that a token names; a token that declares names its own."""
-
-    def definitions(self) -> Iterator[Definition]:
-        """All names that are declared, those of one register of a family left out."""
-        for scope in self.scopes:
-            yield from (each for each in scope.names.values() if self.tokens[each.token].text == each.name)
-            yield from (each for _, each in scope.families.values())
 
     def resolve(self, scope: int, name: str) -> Definition | None:
         """The definition that a name means in a scope."""

@@ -3,7 +3,7 @@
 To declare instructions: `catalogue` (rows and decorators), `form` and `kinds` (syntax and operands), `requirements` and `targets` (PTX ISA
 versions and targets), `effects` (order, synchronisation, asynchronous operations), `native_ops` (accesses that the engine executes).
 For the engine: `catalogue.match`, `operands` (instructions after lowering), `native_ops`. For the machine: `context` (what a service sees),
-`address_space`, `effects`. For the linter and for help: `form.FORMS`, `catalogue.forms_of`, `help_text`.
+`address_space`, `effects`. For the linter and for help: `form.FORMS`, `help_text.forms_of`, `help_text.help_text`.
 
 Each family is a subpackage, which `load_all` imports, and `load_families` as far as a program needs it; what its own ``__init__`` names is
 for the machine and the checks.

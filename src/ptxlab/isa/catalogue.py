@@ -51,11 +51,11 @@ from typing import Any, Literal, TypeAlias
 
 from ptxlab._records import dataclass
 from ptxlab.isa.effects import Effects
-from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms, is_there, operand, parse_slots
-from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
+from ptxlab.isa.form import Form, Operands, Order, Rule, Slot, is_there, operand, parse_slots
+from ptxlab.isa.kinds import Address, Kind, Typed, type_text
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Control", "Fidelity", "Flow", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Control", "Fidelity", "Flow", "Qualifiers", "Row", "control", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
 RowKind = Literal["pure", "native", "service", "control"]
@@ -303,25 +303,6 @@ def _narrowed(form: Form, only: Condition) -> Iterator[_Parsed]:
                 yield form, line, slots, form.name + "".join(slot.pattern() for slot in slots)
 
 
-def _type_text(kind: Kind) -> str:
-    """A kind as a type of the compact notation."""
-    match kind:
-        case Typed(text):
-            return text
-        case Address() | TensorAddress():
-            return "addr"
-        case Register(types):
-            return types[0]
-        case Vector():
-            return f"vector.b{kind.width}"
-        case Predicate():
-            return "pred"
-        case Immediate():
-            return "b32"
-        case _:
-            return "b64"
-
-
 Derived = Mapping[str, tuple[str, Mapping[str, str]]]
 
 
@@ -379,7 +360,7 @@ def _parts_of(name: str) -> list[str]:
 
 def _listed(form: Form, line: Operands) -> Iterator[tuple[str, str]]:
     for name, condition in map(operand, line.line.split()):
-        yield _parts_of(name)[0], ("?" if condition == "" else "") + _type_text(_kind_of(form, name))
+        yield _parts_of(name)[0], ("?" if condition == "" else "") + type_text(_kind_of(form, name))
 
 
 pure = _decorator("pure")
@@ -393,20 +374,6 @@ service = _decorator("service")
 
 control = _decorator("control")
 """Declare a control-flow instruction; the semantics is a `Control`."""
-
-
-def forms_of(name: str) -> list[Form]:
-    """The forms of an instruction, or of the instructions of a family: those that the words of an opcode, or its first ones, fit.
-
-    >>> from ptxlab.isa import load_all
-    >>> load_all()
-    >>> [form.name for form in forms_of("wgmma")][:2], [form.opcode() for form in forms_of("popc.b64")]
-    (['wgmma.mma_async', 'wgmma.mma_async'], ['popc.type'])
-    """
-    found = [*find_forms(name)] or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
-    base, *words = name.split(".")
-    rows = [row for row in CATALOGUE.get(base, ()) if all(any(word in slot.choices for slot in row.slots) for word in words)]
-    return found or list(dict.fromkeys(row.form for row in rows))
 
 
 @lru_cache(maxsize=65536)

@@ -18,10 +18,12 @@ from ptxlab._records import dataclass
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
+from ptxlab.isa.repeating import RepeatedByCompiledCode
 
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AccessMarks, AsyncOperation, MemoryAccess
-    from ptxlab.isa.operations.tiles import MatrixOperand, Product
+    from ptxlab.isa.operations.matrices import MatrixOperand
+    from ptxlab.isa.operations.products import Product
 
 __all__ = [
     "Cta",
@@ -275,7 +277,7 @@ class Machine(Protocol):
         """Return the CTA and window offset of a shared-window or generic shared address; a fault if the CTA does not exist."""
 
 
-class WarpContext(Protocol):
+class WarpContext(RepeatedByCompiledCode, Protocol):
     """One execution of a service instruction by converged lanes of a warp."""
 
     op: Op
@@ -367,63 +369,6 @@ class WarpContext(Protocol):
     def multiplied(self, details: Callable[[], Product]) -> None:
         """Report to observers the product that the instruction has computed."""
 
-    @property
-    def repeats(self) -> bool:
-        """Whether compiled code would repeat this execution of the instruction, if it knew how (`repeat`)."""
-
-    def repeat(
-        self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
-    ) -> None:
-        """Let compiled code repeat this execution of the instruction, by one lane, instead of calling the handler.
-
-        It does so for the same values in all registers that the instruction reads, in CTAs whose state is the same: ``state`` says all
-        of it that the execution depends on; each change must be told (`Cta.changed`), the exit of a CTA of the cluster is. The machine
-        counts the execution, its progress, and the issue of an operation that a tcgen05.commit tracks. ``function`` is the host address
-        of ``void function(bases, words)``, which does the rest: ``bases`` are host addresses that belong to the CTA, ``given`` the int64
-        words, at most five; ``kept`` must stay alive. ``ask`` is 0 or the host address of ``i64 ask(bases, words)``: compiled code calls
-        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in
-        host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
-        """
-
-    def know_state(self, state: Hashable, bases: int) -> None:
-        """Tell the state of the CTA, and its bases, on which executions depend that compiled code repeats (`repeat`)."""
-
-    def join_warpgroup(self, words: int) -> None:
-        """Tell compiled code the host address of the words of the warp's warpgroup (`ptxlab.isa.warpgroup_words`)."""
-
-    def state_of_shares(self, state: Hashable, observed: Hashable) -> int:
-        """The number of a state for `repeat_share`, which no other state has; 0 if compiled code does not repeat shares in this launch.
-
-        ``observed`` belongs to the state if the launch is observed.
-        """
-
-    def repeat_share(self, operation: AsyncOperation, state: int, function: int, given: Sequence[int], kept: object) -> None:
-        """Let compiled code repeat the instruction of a warpgroup that this warp has been the last to issue, in each of its warps.
-
-        It does so for the same values in all registers but those of D and A, in warpgroups whose state has this number. ``function`` and
-        ``given`` are as for `repeat`, with the bases of the warpgroup; the last words are those of `ptxlab.isa.warpgroup_words.Given`.
-        The handler has issued ``operation``; if the launch is observed, whether compiled code repeats it is up to the observers.
-        """
-
-    @property
-    def repeats_in_any_state(self) -> bool:
-        """Whether compiled code would repeat executions of the instruction, by whatever lanes, if it knew how (`repeat_box`)."""
-
-    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
-        """Let compiled code copy the boxes of the tensor map at a generic address, instead of calling the handler.
-
-        It does so as long as this is the tensor map and a copy is certain to be legal, by one lane, or where all lanes store the same. The
-        registers of ``lane`` name the tensor map. ``words`` is the host address of its `BoxWord`;
-        ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
-        is up to the observers.
-        """
-
-    def repeat_cancellation(self, operation: AsyncOperation) -> None:
-        """Let compiled code cancel clusters, by one lane, instead of calling the handler, where that is certain to be legal.
-
-        The handler has issued ``operation``; if the launch is observed, whether compiled code cancels is up to the observers.
-        """
-
     def spin(self) -> None:
         """End the warp's time slice soon: the thread is polling (a failed ``test_wait``, ``nanosleep``)."""
 
@@ -432,12 +377,6 @@ class WarpContext(Protocol):
 
     def retract(self, code: str) -> None:
         """Leave out the finding with a code at this instruction, made or to come: this execution shows that it is none."""
-
-    def permit_commits(self, lane: int, group: int) -> None:
-        """Let compiled code complete this instruction, a commit, from now on, and in a lane all those of the same .cta_group.
-
-        The lane has issued operations, and the commit has no finding.
-        """
 
     def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
         """End the launch with an error at this instruction."""

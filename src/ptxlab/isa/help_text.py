@@ -1,4 +1,4 @@
-"""Forms as help text."""
+"""The forms of an instruction or of a family, and forms as help text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from textwrap import wrap
 
 from ptxlab.isa.catalogue import CATALOGUE, Row
 from ptxlab.isa.effects import Asynchronous, resolve
-from ptxlab.isa.form import Form, Operands, Slot
+from ptxlab.isa.form import FORMS, Form, Operands, Slot, find_forms
 from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Condition, Needs
 from ptxlab.isa.targets import name_targets
 
-__all__ = ["effects_text", "help_text"]
+__all__ = ["effects_text", "forms_of", "help_text"]
 
 _WIDTH = 110
 _SHOWN = 4
@@ -134,3 +134,17 @@ def _needs(available: Needs, form: Form) -> str:
     if not available.specified:
         wanted.append("in the assembler, not in the specification")
     return f"{available.what or _condition(available.when) or form.name}: {'; '.join(wanted)}"
+
+
+def forms_of(name: str) -> list[Form]:
+    """The forms of an instruction, or of the instructions of a family: those that the words of an opcode, or its first ones, fit.
+
+    >>> from ptxlab.isa import load_all
+    >>> load_all()
+    >>> [form.name for form in forms_of("wgmma")][:2], [form.opcode() for form in forms_of("popc.b64")]
+    (['wgmma.mma_async', 'wgmma.mma_async'], ['popc.type'])
+    """
+    found = [*find_forms(name)] or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
+    base, *words = name.split(".")
+    rows = [row for row in CATALOGUE.get(base, ()) if all(any(word in slot.choices for slot in row.slots) for word in words)]
+    return found or list(dict.fromkeys(row.form for row in rows))

@@ -25,6 +25,7 @@ __all__ = [
     "Typed",
     "Vector",
     "type_bits",
+    "type_text",
 ]
 
 SHORTS = ("b16", "u16", "s16")
@@ -234,3 +235,22 @@ class Vector:
 Kind: TypeAlias = Typed | TensorAddress | Address | Register | Sink | Immediate | Predicate | Vector
 
 MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 128)
+
+
+def type_text(kind: Kind) -> str:
+    """A kind as a type of the compact notation of the catalogue."""
+    match kind:
+        case Typed(text):
+            return text
+        case Address() | TensorAddress():
+            return "addr"
+        case Register(types):
+            return types[0]
+        case Vector():
+            return f"vector.b{kind.width}"
+        case Predicate():
+            return "pred"
+        case Immediate():
+            return "b32"
+        case _:
+            return "b64"

@@ -7,7 +7,8 @@ from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._mma import mma
 from ptxlab.numerics._mma_kernel import AccumulatorRef, MetadataGather, MmaKernel, OperandGather, ScaleGather, mma_kernel
 from ptxlab.numerics._mma_program import MmaProgram, expand_program, move_program
-from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
+from ptxlab.numerics._operand import Prepared
+from ptxlab.numerics._prepared import mma_prepared, prepare
 from ptxlab.numerics._sparse import expand as expand_sparse
 from ptxlab.numerics._sparse import legal_codes
 from ptxlab.numerics._steps import NumericsError

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
 from ptxlab.formats import FORMATS, NUMPY_TYPES, bits_of
-from ptxlab.numerics._prepared import BLOCK, check_options, prepare_checked, run_step
+from ptxlab.numerics._operand import BLOCK
+from ptxlab.numerics._prepared import check_options, prepare_checked, run_step
 from ptxlab.numerics._sparse import check_codes, chunk_of
 from ptxlab.numerics._steps import NumericsError, Step, is_wide, steps_of
 

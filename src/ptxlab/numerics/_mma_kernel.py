@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ptxlab.formats import FORMATS, Packing
 from ptxlab.native import address_of
 from ptxlab.numerics._mma_program import MmaProgram, expand, forget, move, multiply, prepare, prepare_groups, scale_rows, unpack
-from ptxlab.numerics._prepared import Prepared, check_options
+from ptxlab.numerics._operand import Prepared
+from ptxlab.numerics._prepared import check_options
 from ptxlab.numerics._steps import find_step, is_wide
 from ptxlab.numerics.ir.kernels import group_preparer_address, multiplier_address, preparer_address
 from ptxlab.numerics.ir.prepare import SIGN

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.formats import Packing
 from ptxlab.native import address_of
-from ptxlab.numerics._prepared import Prepared
+from ptxlab.numerics._operand import Prepared
 from ptxlab.numerics.ir.kernels import expander_address, forgetter_address, row_scaler_address, unpacker_address
 from ptxlab.numerics.ir.unpack import SLOT
 

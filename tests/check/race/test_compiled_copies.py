@@ -16,31 +16,14 @@ import ptxlab
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.race.clocks import clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
-from ptxlab.check.race.shadow import shadow
-from ptxlab.isa.bulk import _tensor
 from tests.isa.bulk import box_step_helpers as boxes
 from tests.machine.test_outside import Outside
 
-from . import gemm_kernels
-from .test_compiled_arrivals import FIRST, FREED, REFILLED, both_ways, outcome
+from .box_list_helpers import TABLE, WRITE_SOURCE, Lists, _at_once, fenced, handled, kernel_of_sources, run_sources, table_of
+from .test_compiled_arrivals import both_ways, outcome
 from .test_compiled_waits import calls_of
 
-TABLE = "_table_of_repetitions"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _at_once() -> None:
-    """Copy although functions are not optimised yet."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
-
-
-@pytest.fixture
-def copies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The copies that Python has handled."""
-    return calls_of(monkeypatch, _tensor, "_prepare")
-
+__all__ = ["_at_once", "handled"]
 
 # --------------------------------------------------------------------------------------------------------------- lists of steps
 
@@ -52,7 +35,7 @@ STEPS = {
 }
 SOURCES = {
     **{name: boxes.STEPS[name] for name in ("rewrite", "store", "wait for stores")},
-    "write source": "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; st.global.u32 [rd1], amount;",
+    "write source": WRITE_SOURCE,
     "fence of all": "fence.proxy.async; fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [m], 128;",
 }
 """Steps that change what copies read: the race check watches their sources."""
@@ -73,7 +56,7 @@ def kernel(check: str) -> ptxlab.Kernel:
         steps, end = STEPS | {"write": "", "overwrite": ""}, MULTIPLY
     text = boxes.text_of(steps, MAPS).replace("END:", end).replace(".b32 tid,", ".b32 fill, tid,")
     text = text.replace("mov.u32 v, 0xEE", "mov.u32 fill, 0xEE").replace("st.shared.u32 [r1], v;", "st.shared.u32 [r1], fill;")
-    return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
+    return fenced(text)
 
 
 def step(
@@ -82,13 +65,9 @@ def step(
     return KINDS[kind], dst, bar, amount, *(c & 0xFFFFFFFF for c in at), lanes, which
 
 
-def run_lists(
-    lists: dict[tuple[int, int], list[boxes.Step]], arrivals: int = 1, clusters: int = 1, check: str = "race", **options: Any
-) -> Any:
-    """What a launch gives of which each cluster executes lists of steps, by CTA and warp."""
-    table = np.zeros((clusters, 2, 2, boxes.MOST, 8), np.uint32)
-    for (cta, warp), steps in lists.items():
-        table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
+def run_lists(lists: Lists, arrivals: int = 1, clusters: int = 1, check: str = "race", **options: Any) -> Any:
+    """What a launch gives of which each cluster executes lists of steps."""
+    table = table_of(lists, clusters, boxes.MOST)
     maps = boxes.tensor_maps(boxes.TENSOR, boxes.BYTES)
     out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
     args = [maps[0], maps[1], None, table, max(map(len, lists.values())), arrivals, out]
@@ -106,14 +85,14 @@ def filled(turns: int, kind: str = "load", first: int = 0, bar: int = 0, at: int
     return found
 
 
-def test_the_handler_is_called_for_the_first_copy_on_an_mbarrier(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_handler_is_called_for_the_first_copy_on_an_mbarrier(handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each warp of the first cluster; a launch begins anew."""
     lists = {(0, 0): filled(4), (0, 1): filled(3, first=2 * BOX, bar=8)}
     for clusters in (1, 1, 3):
-        copies.clear()
+        handled.clear()
         texts, *_ = run_lists(lists, clusters=clusters)
         assert texts == []
-        assert len(copies) == 2
+        assert len(handled) == 2
     assert both_ways(lambda: run_lists(lists, clusters=3), monkeypatch, TABLE)[0] == []
 
 
@@ -134,10 +113,10 @@ def test_a_later_cluster_does_not_wait_for_the_initialisation(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random"}, {"model": "spec"}], ids=str)
-def test_the_handler_is_always_called(options: dict[str, Any], copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_handler_is_always_called(options: dict[str, Any], handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     lists = {(0, 0): filled(4)}
     both_ways(lambda: run_lists(lists, **options), monkeypatch, TABLE)
-    assert len(copies) == 2 * 8
+    assert len(handled) == 2 * 8
 
 
 MULTICAST = {
@@ -153,7 +132,7 @@ MULTICAST = {
 
 @pytest.mark.parametrize("check", ["race", "all"])
 @pytest.mark.parametrize("name", MULTICAST)
-def test_a_multicast(name: str, check: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_multicast(name: str, check: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Both CTAs of a pair signal one mbarrier; without .cta_group::2 each has its own, for which the other one waits."""
     kind, ctas, boxes_expected = MULTICAST[name]
     own, other = [], []
@@ -166,16 +145,16 @@ def test_a_multicast(name: str, check: str, copies: list[Any], monkeypatch: pyte
     texts, *_ = both_ways(lambda: run_lists({(0, 0): own, (1, 0): other}, clusters=2, check=check), monkeypatch, TABLE)
     if "pair" in name and "fewer" not in name:
         assert not texts
-        assert len(copies) == 2 * 4 + 1
+        assert len(handled) == 2 * 4 + 1
 
 
-def test_boxes_of_two_arrays_in_one_place(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_of_two_arrays_in_one_place(handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler copies the first box of each."""
     own: list[boxes.Step] = []
     for turn in range(6):
         own += [step("expect", amount=BOX), step("arrive"), step("load", at=(0, turn), which=turn % 2), step("wait", amount=turn & 1)]
     both_ways(lambda: run_lists({(0, 0): own}, check="operands"), monkeypatch, TABLE)
-    assert len(copies) == 6 + 2
+    assert len(handled) == 6 + 2
 
 
 def test_the_handler_asks_for_no_tiles_of_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +166,7 @@ def test_the_handler_asks_for_no_tiles_of_compiled_code(monkeypatch: pytest.Monk
     both_ways(lambda: run_lists(lists, check="operands"), monkeypatch, TABLE)
 
 
-def test_more_places_than_compiled_code_knows(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_places_than_compiled_code_knows(handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile at such a place, over which compiled code could copy another one to a place that it knows."""
     own = 1 << 24
     first, second, third = ([at + 1024 * n for n in range(count)] for at, count in ((0, 15), (128, 15), (256, 4)))
@@ -202,7 +181,7 @@ def test_more_places_than_compiled_code_knows(copies: list[Any], monkeypatch: py
     both_ways(lambda: run_lists(lists, check="operands"), monkeypatch, TABLE)
 
 
-MISTAKES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = {
+MISTAKES: dict[str, tuple[Lists, set[str]]] = {
     "another warp reads": ({(0, 0): filled(4), (0, 1): [step("read")]}, {"X103"}),
     "read before the phase is awaited": ({(0, 0): [*filled(2), *filled(1)[:-1], step("read")]}, {"X103"}),
     "overwritten, and nobody has waited": ({(0, 0): [*filled(2)[:-1], step("expect", amount=BOX), step("load", at=(0, 9))]}, {"X103"}),
@@ -218,94 +197,24 @@ MISTAKES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = 
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes(name: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     lists, codes = MISTAKES[name]
     texts, *_ = both_ways(lambda: run_lists(lists, clusters=2), monkeypatch, TABLE)
     assert {code for text in texts for code in codes if code in text} == codes
 
 
-# ------------------------------------------------------------------------------------------------------------------- pipelines
-
-WAIT_EMPTY = """WAIT_EMPTY:
-    mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r13], %r14;
-    @!%p4 bra WAIT_EMPTY;
-"""
-LATE = "    setp.eq.u32 %p4, %r5, 6;\n"
-LESS = REFILLED.replace("24576", "16384")
-PIPELINES: dict[str, tuple[list[tuple[str, str]], dict[str, Any]]] = {
-    "correct": ([], {}),
-    "overwritten before its readers arrive": ([(WAIT_EMPTY, "")], {}),
-    "overwritten in one turn": ([(WAIT_EMPTY, f"{LATE}    @%p4 bra GO;\n{WAIT_EMPTY}GO:\n")], {}),
-    "released before it is read": ([(FREED, ""), (FIRST, FREED + FIRST)], {}),
-    "fewer bytes announced": ([(REFILLED, REFILLED.replace("24576", "24000"))], {}),
-    "more bytes announced": ([(REFILLED, REFILLED.replace("24576", "24592"))], {}),
-    "fewer in one turn": ([(REFILLED, f"{LATE}    @%p4 bra LESS;\n{REFILLED}    bra GO;\nLESS:\n{LESS}GO:\n")], {}),
-    "two copies to places that overlap": ([("%r16, %r15, 16384;", "%r16, %r15, 8192;")], {}),
-    "overlapping in one turn": ([("%r15, 16384;", f"%r15, 16384;\n{LATE}    @%p4 sub.u32 %r16, %r16, 8192;")], {}),
-    "other coordinates": ([("shl.b32 %r17, %r5, 6;", "shl.b32 %r17, %r5, 5;")], {}),
-    "outside the tensor in one turn": ([("mov.u32 %r18, 0;", f"mov.u32 %r18, 0;\n{LATE}    @%p4 mov.u32 %r18, 8;")], {}),
-    "another box": ([(REFILLED, REFILLED.replace("24576", "12288"))], {"BOX": 32, "SWIZZLE": "64B"}),
-    "another swizzle": ([], {"SWIZZLE": "none"}),
-}
-"""What is replaced in the text, and in the launch."""
-
-
-@pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.parametrize("options", [{}, {"check": "race"}, {"check": "operands"}], ids=str)
-def test_a_pipeline(name: str, options: dict[str, Any], copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemm_kernels, "STEPS", 10)
-    text, (changes, more) = gemm_kernels.TEXT, PIPELINES[name]
-    for old, new in changes:
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    for key, value in more.items():
-        monkeypatch.setattr(gemm_kernels, key, value)
-
-    def run() -> Any:
-        result, is_right = gemm_kernels.launch(text, **({"max_instructions": 100_000} | options))
-        return outcome(result, is_right)
-
-    diagnostics, *_, is_right = both_ways(run, monkeypatch, TABLE)
-    if name == "correct":
-        assert is_right
-        assert not diagnostics
-        assert len(copies) < 40
-    else:
-        assert diagnostics or not is_right or options.get("check") == "operands"
-
-
 # --------------------------------------------------------------------------------------------------- sources that are watched
-
-MOST = 64
-"""The steps of a warp."""
 
 
 @cache
 def kernel_that_writes() -> ptxlab.Kernel:
     """What it copies, and tensor maps in memory."""
-    text = boxes.text_of(STEPS | SOURCES, boxes.MAPS).replace(f"r1, {boxes.MOST * 32};", f"r1, {MOST * 32};")
-    text = text.replace(".param .u64 p_out)", ".param .u64 p_out, .param .u64 p_source)")
-    return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
+    return kernel_of_sources(STEPS | SOURCES)
 
 
-def run_watched(lists: dict[tuple[int, int], list[boxes.Step]], clusters: int = 1, unwritten: int = 64, **options: Any) -> Any:
-    """The same as `run_lists` for that kernel; nothing has written the rows of the tensor from ``unwritten`` on."""
-    table = np.zeros((clusters, 2, 2, MOST, 8), np.uint32)
-    for (cta, warp), steps in lists.items():
-        table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
-    device = ptxlab.Device("sm_100a")
-    tensors = [device.array(each) for each in (boxes.TENSOR, boxes.BYTES)]
-    if unwritten < len(boxes.TENSOR):
-        tensors[0], rows = device.empty(boxes.TENSOR.shape, np.float16), boxes.TENSOR[:unwritten].view(np.uint8).reshape(-1)
-        device.memory.view(tensors[0].address, rows.size, write=True)[:] = rows
-        device.memory.define(tensors[0].address, rows.size)
-    maps = boxes.tensor_maps(*tensors)
-    in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in maps])
-    out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
-    args = [maps[0], maps[1], in_memory, table, max(map(len, lists.values())), 1, out, tensors[0]]
-    result = kernel_that_writes().launch(grid=2 * clusters, block=64, cluster=2, args=args, device=device, **{"check": "race", **options})
-    held = [device.memory.view(each.address, each.nbytes).tobytes() for each in tensors]
-    return outcome(result, out.tobytes(), *held)
+def run_watched(lists: Lists, **options: Any) -> Any:
+    """The same as `run_lists` for that kernel."""
+    return run_sources(kernel_that_writes(), lists, **options)
 
 
 OF_MEMORY = boxes.GLOBAL
@@ -324,7 +233,7 @@ def turns(count: int, *before: boxes.Step, late: int = 10, which: int = OF_MEMOR
 SAME, OTHER = step("rewrite", amount=0, which=OF_MEMORY), step("rewrite", amount=1, which=OF_MEMORY)
 FENCE = step("fence of all", which=OF_MEMORY)
 WRITTEN = step("write source", amount=512 * 10)
-CHANGES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = {
+CHANGES: dict[str, tuple[Lists, set[str]]] = {
     "nothing": ({(0, 0): turns(TURNS)}, set()),
     "nothing, and a parameter": ({(0, 0): turns(TURNS, which=0)}, set()),
     "the same map without a fence": ({(0, 0): turns(TURNS, SAME)}, {"X102"}),
@@ -341,12 +250,12 @@ CHANGES: dict[str, tuple[dict[tuple[int, int], list[boxes.Step]], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_changed_sources(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_sources(name: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     lists, codes = CHANGES[name]
     texts, *_ = both_ways(lambda: run_watched(lists), monkeypatch, TABLE)
     assert {code for text in texts for code in ("X102", "X103", "X104") if code in text} == codes
     if name.startswith("nothing"):
-        assert len(copies) == TURNS + 1
+        assert len(handled) == TURNS + 1
 
 
 def test_rows_that_become_wider(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,16 +267,16 @@ def test_rows_that_become_wider(monkeypatch: pytest.MonkeyPatch) -> None:
 
     before, after = turn(0, 8), [each for number in range(1, 4) for each in turn(number, 8)]
     lists = {(0, 0): [*before, *(each for lane in range(1, 9) for each in turn(lane - 1, lane=lane)), *after]}
-    arrivals, handled = calls_of(monkeypatch, MbarrierClock, "take"), []
+    arrivals, counts = calls_of(monkeypatch, MbarrierClock, "take"), []
     for slots in (16, 0):
         monkeypatch.setattr(clocks, "_OTHER_SLOTS", slots)
         monkeypatch.setattr(clocks, "_SMALLEST_WIDTH", 32)
         arrivals.clear()
         texts, *_ = run_watched(lists)
         assert texts == []
-        handled.append(len(arrivals))
+        counts.append(len(arrivals))
         both_ways(lambda: run_watched(lists), monkeypatch, TABLE)
-    assert handled[0] == handled[1]
+    assert counts[0] == counts[1]
 
 
 UNWRITTEN = (60, 15)
@@ -376,16 +285,16 @@ UNWRITTEN = (60, 15)
 
 @pytest.mark.parametrize("unwritten", UNWRITTEN)
 @pytest.mark.parametrize("name", ["nothing", "the same map with a fence", "the tensor with a fence", "the tensor by a copy"])
-def test_undefined_bits_of_device_memory(name: str, unwritten: int, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undefined_bits_of_device_memory(name: str, unwritten: int, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     lists, _ = CHANGES[name]
     texts, *_ = both_ways(lambda: run_watched(lists, unwritten=unwritten, check="all"), monkeypatch, TABLE)
     assert any("M412" in text for text in texts) is (unwritten == 15)
     if name == "nothing" and unwritten == 60:
-        assert len(copies) == TURNS + 1
+        assert len(handled) == TURNS + 1
 
 
 @pytest.mark.parametrize("name", ["nothing", "nothing, and a parameter", "another map with a fence", "the tensor by a copy"])
-def test_the_accesses_that_are_told_outside(name: str, copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_accesses_that_are_told_outside(name: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> Any:
         outside = Outside(lambda: False)
         return run_watched(CHANGES[name][0], outside=outside), outside.ranges
@@ -393,7 +302,7 @@ def test_the_accesses_that_are_told_outside(name: str, copies: list[Any], monkey
     _, ranges = both_ways(run, monkeypatch, TABLE)
     assert len(ranges) > TURNS
     if name.startswith("nothing"):
-        assert len(copies) == TURNS + 1
+        assert len(handled) == TURNS + 1
 
 
 @pytest.mark.parametrize("name", ["nothing", "the same map without a fence", "the tensor by another warp"])

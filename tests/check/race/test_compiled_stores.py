@@ -15,34 +15,19 @@ from hypothesis import strategies as st
 import ptxlab
 from ptxlab.check.model import Component, Row, rule_table
 from ptxlab.check.race.clocks.clocks import Clocks
-from ptxlab.check.race.shadow import shadow
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import BULK_COMMIT, BULK_SOURCES, BULK_WAIT, HANDLED
-from ptxlab.isa.bulk import _endpoints, _tensor
+from ptxlab.check.race.shadow.shadow_words import BULK_COMMIT, BULK_SOURCES, BULK_WAIT, HANDLED
+from ptxlab.isa.bulk import _endpoints
 from tests.isa.bulk import box_step_helpers as boxes
 from tests.machine.test_outside import Outside
 
-from .test_compiled_arrivals import both_ways, outcome
+from .box_list_helpers import MOST, TABLE, WRITE_SOURCE, Lists, _at_once, handled, kernel_of_sources, run_sources
+from .test_compiled_arrivals import both_ways
 from .test_compiled_waits import calls_of
 
-TABLE = "_table_of_repetitions"
+__all__ = ["_at_once", "handled"]
+
 ALL = 0xFFFF_FFFF
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _at_once() -> None:
-    """Copy although functions are not optimised yet."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
-
-
-@pytest.fixture
-def stores(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The copies of lanes that Python has handled."""
-    return calls_of(monkeypatch, _tensor, "_prepare")
-
-
 STEPS = {
     **{name: boxes.STEPS[name] for name in ("load", "expect", "arrive", "wait")},
     "store": "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [m, {c0, c1}], [dst];",
@@ -54,49 +39,24 @@ STEPS = {
     "write": "st.shared.u32 [dst], amount;",
     "fence": "fence.proxy.async;",
     "read tensor": "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; ld.global.u32 v, [rd1];",
-    "write tensor": "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; st.global.u32 [rd1], amount;",
+    "write tensor": WRITE_SOURCE,
     "write map": "st.global.u64 [m], rd1;",
 }
 KINDS = {name: number for number, name in enumerate(STEPS)}
-BOX, MOST, OF_MEMORY = boxes.BOX, 64, boxes.GLOBAL
+BOX, OF_MEMORY = boxes.BOX, boxes.GLOBAL
 
 
 @cache
 def kernel() -> ptxlab.Kernel:
-    text = boxes.text_of(STEPS, boxes.MAPS).replace(f"r1, {boxes.MOST * 32};", f"r1, {MOST * 32};")
-    text = text.replace(".param .u64 p_out)", ".param .u64 p_out, .param .u64 p_source)")
-    return ptxlab.loads(text.replace("fence.mbarrier_init", "fence.proxy.async; fence.mbarrier_init")).kernel()
+    return kernel_of_sources(STEPS)
 
 
 def step(kind: str, dst: int = 0, amount: int = 0, at: tuple[int, int] = (0, 0), lanes: int = 1, which: int = 0) -> boxes.Step:
     return KINDS[kind], dst, 0, amount, *(c & ALL for c in at), lanes, which
 
 
-Lists = dict[tuple[int, int], list[boxes.Step]]
-
-
 def run(lists: Lists, clusters: int = 1, check: str = "race", unwritten: int = 64, **options: Any) -> Any:
-    """What a launch gives of which each cluster executes lists of steps, by CTA and warp.
-
-    Nothing has written the rows of the tensor from ``unwritten`` on.
-    """
-    table = np.zeros((clusters, 2, 2, MOST, 8), np.uint32)
-    for (cta, warp), steps in lists.items():
-        table[:, cta, warp, : len(steps)] = np.array(steps, np.uint32).reshape(-1, 8)
-    device = ptxlab.Device("sm_100a")
-    tensors = [device.array(each) for each in (boxes.TENSOR, boxes.BYTES)]
-    if unwritten < len(boxes.TENSOR):
-        tensors[0], rows = device.empty(boxes.TENSOR.shape, np.float16), boxes.TENSOR[:unwritten].view(np.uint8).reshape(-1)
-        device.memory.view(tensors[0].address, rows.size, write=True)[:] = rows
-        device.memory.define(tensors[0].address, rows.size)
-    maps = boxes.tensor_maps(*tensors)
-    in_memory = np.stack([np.frombuffer(bytes(each), np.uint8) for each in maps])
-    out: Any = np.zeros((2 * clusters, boxes.SIZE), np.uint8)
-    args = [maps[0], maps[1], in_memory, table, max(map(len, lists.values())), 1, out, tensors[0]]
-    result = kernel().launch(grid=2 * clusters, block=64, cluster=2, args=args, device=device, check=check, **options)
-    held = [device.memory.view(each.address, each.nbytes).tobytes() for each in tensors]
-    undefined = b"".join(b"" if each.mirror is None else each.mirror.bits.tobytes() for each in device.memory.live())
-    return outcome(result, out.tobytes(), *held, undefined)
+    return run_sources(kernel(), lists, clusters, check, unwritten, **options)
 
 
 STORE, OTHER = (step("store", at=(0, row)) for row in (8, 16))
@@ -124,30 +84,30 @@ CASES: dict[str, tuple[tuple[boxes.Step, ...], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_warp(name: str, stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_warp(name: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     steps, codes = CASES[name]
     texts, *_ = both_ways(lambda: run({(0, 0): [*FIRST, *steps]}), monkeypatch, TABLE)
     found = {code for text in texts for code in (f"X1{number:02}" for number in range(30)) if code in text}
     assert found == codes
     lanes = sum(each[6].bit_count() for each in (*FIRST, *steps) if each[0] == KINDS["store"])
-    assert len(stores) < 2 * lanes or codes == {"X102"}  # which Python finds out at the store
+    assert len(handled) < 2 * lanes or codes == {"X102"}  # which Python finds out at the store
 
 
-def test_stores_of_many_turns(stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stores_of_many_turns(handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Python handles the first one of each warp of a cluster, and no group."""
-    handled = [calls_of(monkeypatch, _endpoints, name) for name in ("commit_group", "wait_group")]
+    groups = [calls_of(monkeypatch, _endpoints, name) for name in ("commit_group", "wait_group")]
     for lanes in (1, ALL):
         turn = [step("store", BOX, at=(0, 8), lanes=lanes), step("commit", lanes=lanes), step("wait for all", lanes=lanes)]
-        stores.clear()
+        handled.clear()
         texts, *_ = run({(0, 0): turn * 20})
         assert [text for text in texts if "X123" not in text] == []
-        assert len(stores) == lanes.bit_count()
-    assert handled == [[], []]
+        assert len(handled) == lanes.bit_count()
+    assert groups == [[], []]
 
 
 @pytest.mark.parametrize("unwritten", [4, 12])
 @pytest.mark.parametrize("name", ["waited for", "not waited for", "read, but not written", "by all lanes"])
-def test_undefined_bits_of_device_memory(name: str, unwritten: int, stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undefined_bits_of_device_memory(name: str, unwritten: int, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores write the rows from 0 and from 8 on, and these are read."""
     steps, _ = CASES[name]
     lists = {(0, 0): [*FIRST, *steps, READ_OTHER]}
@@ -155,13 +115,13 @@ def test_undefined_bits_of_device_memory(name: str, unwritten: int, stores: list
     undefined = [each.count(0xFF) for each in found if isinstance(each, bytes)][-1]
     assert 0 < undefined < boxes.TENSOR[unwritten:].nbytes, "the stores have defined some"
     run({(0, 0): [*FIRST, STORE, COMMIT, WAIT]}, unwritten=unwritten)
-    stores.clear()
+    handled.clear()
     run({(0, 0): [*FIRST, *(STORE, COMMIT, WAIT) * 8]}, unwritten=unwritten)
-    assert len(stores) < 8
+    assert len(handled) < 8
 
 
 @pytest.mark.parametrize("name", ["waited for", "not waited for", "by all lanes"])
-def test_the_accesses_that_are_told_outside(name: str, stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_accesses_that_are_told_outside(name: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     steps, _ = CASES[name]
 
     def both() -> Any:
@@ -170,12 +130,12 @@ def test_the_accesses_that_are_told_outside(name: str, stores: list[Any], monkey
 
     _, ranges = both_ways(both, monkeypatch, TABLE)
     assert len(ranges) > 2
-    stores.clear()
+    handled.clear()
     run({(0, 0): [*FIRST, *(STORE, COMMIT, WAIT) * 8]}, outside=Outside(lambda: False))
-    assert len(stores) < 8
+    assert len(handled) < 8
 
 
-def test_another_warp_stores_the_same(stores: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_warp_stores_the_same(handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing orders them: a note if the bits are the same, whoever has executed the stores, otherwise an error."""
     for other, code in (((STORE,), "X123"), ((step("write", BOX, 7), FENCE, step("store", BOX, at=(0, 8))), "X103")):
         lists = {(0, 0): [STORE, COMMIT, WAIT] * 4, (0, 1): [*FIRST, *other, COMMIT, WAIT] * 3}

@@ -15,7 +15,7 @@ from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
 from ptxlab.check.race.clocks.slots import CopySlot
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import PROXY_FENCES, AgentWord
+from ptxlab.check.race.shadow.shadow_words import PROXY_FENCES, AgentWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
 
 from .small_kernels import launch

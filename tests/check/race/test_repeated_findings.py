@@ -12,7 +12,7 @@ import pytest
 from ptxlab.check.model import Component, Row, rule_table
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, FORMAL, HOW_SHIFT, PAIR, StateWord
+from ptxlab.check.race.shadow.shadow_words import CONCURRENT, FORMAL, HOW_SHIFT, PAIR, StateWord
 from ptxlab.isa.operations import MemoryAccess
 from tests.end_to_end.test_steady_state import optimise
 

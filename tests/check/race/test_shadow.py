@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ptxlab.check.model import Component, Kind, Row, rule, rule_table, scoped
 from ptxlab.check.race.shadow import shadow as shadow_module
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
+from ptxlab.check.race.shadow.shadow_words import CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.operations import MemoryAccess
 

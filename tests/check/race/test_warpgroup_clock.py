@@ -13,7 +13,7 @@ from ptxlab.check.model import Component, Row, rule_table
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, joined
 from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import HANDLED, WARPGROUP_COMMIT, WARPGROUP_SHARE, WARPGROUP_WAIT, AgentWord, StateWord
+from ptxlab.check.race.shadow.shadow_words import HANDLED, WARPGROUP_COMMIT, WARPGROUP_SHARE, WARPGROUP_WAIT, AgentWord, StateWord
 from ptxlab.engine.context import Context, Word
 
 WARPS, GROUPS, CTAS = 8, 2, 2

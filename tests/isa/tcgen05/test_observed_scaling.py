@@ -10,21 +10,16 @@ from typing import Any
 import pytest
 
 from ptxlab.descriptors import InstructionDescriptor
-from ptxlab.isa.tcgen05 import _cp
+from tests.isa.tcgen05.observed_copy_helpers import OTHERS, WIDER, _count_copies, cases_of, check_findings, store_of, with_copies
 from tests.isa.tcgen05.test_observed_repetitions import (
     CASES,
     CHECKS,
-    COMMIT,
     CTAS,
-    FENCE,
-    HANDLED,
     MMA,
-    SYNC,
     TENSOR_CASES,
     TENSOR_TEXT,
     TEXT,
     TURNS,
-    WAIT,
     Case,
     _at_once,
     both,
@@ -32,18 +27,7 @@ from tests.isa.tcgen05.test_observed_repetitions import (
 )
 from tests.sweep_helpers import spread
 
-__all__ = ["_at_once"]
-
-
-@pytest.fixture(autouse=True)
-def _count_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    issue = _cp.launch
-
-    def count(warp: Any, *rest: Any, **named: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **named)
-
-    monkeypatch.setattr(_cp, "launch", count)
+__all__ = ["_at_once", "_count_copies"]
 
 
 def with_kind(text: str, kind: str, operands: str = "", **fields: str) -> str:
@@ -55,54 +39,30 @@ def with_kind(text: str, kind: str, operands: str = "", **fields: str) -> str:
 
 TO_A = "tcgen05.cp.cta_group::1.32x128b.warpx4 [fa], sd;"
 TO_B = "tcgen05.cp.cta_group::1.32x128b.warpx4 [fb], sd;"
-STORE = "shl.b32 to, tid, 2; add.u32 to, to, x0; and.b32 y1, i, 1; add.u32 y1, y1, 0x7E7E7E7E; st.shared.b32 [to], y1;"
 SCALED = changed(
     {
-        ".shared .align 8 .b64 barrier;": ".shared .align 16 .b8 factors[512];\n.shared .align 8 .b64 barrier;",
         ".b32 tid,": ".b32 fa, fb, tid,",
-        ".b64 from,": ".b64 sd, from,",
-        "[slot], 64;": "[slot], 128;",
-        "d, 64;": "d, 128;",
-        "ld.shared.b32 d, [slot];": """ld.shared.b32 d, [slot]; add.u32 fa, d, 64; add.u32 fb, d, 68;
-mov.u32 x0, factors; shr.u32 x0, x0, 4; cvt.u64.u32 sd, x0; or.b64 sd, sd, 0x0000400800010000;""",
-        "add.u64 row, row, 128;": f"add.u64 row, row, 128; mov.u32 x0, factors; {STORE}",
-        "@!one bra NEXT;": f"@!one bra NEXT;\n{TO_A}\n{TO_B}",
+        **WIDER,
+        **with_copies("factors", "add.u32 fa, d, 64; add.u32 fb, d, 68;", store_of("add.u32 y1, y1, 0x7E7E7E7E;"), f"{TO_A}\n{TO_B}"),
     },
     with_kind(TEXT, "mxf8f6f4", " [fa], [fb],", a="e4m3", b="e4m3"),
 )
 """Threads also store the scale factors of each turn, and one thread copies them to tensor memory."""
-LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [fa]; tcgen05.wait::ld.sync.aligned;"
 
 SCALED_CASES: dict[str, Case] = {
-    #                                what is replaced, and a code that the race check reports
-    "right":                        ({}, "", ""),
-    "no wait":                      ({"@q bra FIRST;": "bra FIRST;"}, "X106", ""),
-    "no wait in one turn":          ({WAIT: f"@late bra FIRST; {WAIT}"}, "X106", ""),
-    "no fence in one turn":         ({FENCE: f"@late bra OFF; {FENCE} OFF:"}, "X102", ""),
-    "a store after the copy":       ({COMMIT: f"@late st.shared.b32 [factors], tid; {COMMIT}"}, "X106", ""),
-    "a load after the copy":        ({"NEXT:": f"NEXT: @!late bra OFF; {LOAD} OFF:"}, "X108", ""),
-    "factors of the turn before":   ({TO_A: f"@!late {TO_A}"}, "", ""),
-    "other factors in one turn":    ({TO_B: f"@late add.u32 fb, fb, 4; {TO_B} @late sub.u32 fb, fb, 4;"}, "", ""),
-    "no barrier in one turn":       ({f"{FENCE}\n{SYNC}": f"{FENCE} @late bra OFF; {SYNC} OFF:"}, "H601", ""),
-}  # fmt: skip
+    **cases_of("factors"),
+    "factors of the turn before": ({TO_A: f"@!late {TO_A}"}, "", ""),
+    "other factors in one turn": ({TO_B: f"@late add.u32 fb, fb, 4; {TO_B} @late sub.u32 fb, fb, 4;"}, "", ""),
+}
 
 
 @pytest.mark.parametrize("checks", CHECKS)
 @pytest.mark.parametrize("name", SCALED_CASES)
 def test_scaled_products(name: str, checks: str) -> None:
-    changes, race, _ = SCALED_CASES[name]
-    codes, handled = both(changed(changes, SCALED), **CHECKS[checks])
-    if checks == "race":
-        assert {race} - {""} <= set(codes)
-        assert bool(codes) == bool(race)
-    assert len(handled) < 6 * TURNS * CTAS
+    check_findings(SCALED_CASES[name], SCALED, checks, 6 * TURNS * CTAS)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"model": "spec"}, {"policy": "lazy"}, {"policy": "random"}, {"profile": True}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", OTHERS, ids=str)
 @pytest.mark.parametrize("case", ["right", "no wait in one turn", "a store after the copy"])
 def test_scaled_products_of_other_models_and_policies(case: str, options: dict[str, Any]) -> None:
     both(changed(SCALED_CASES[case][0], SCALED), **options)

@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 
 from ptxlab.descriptors import InstructionDescriptor
+from tests.isa.tcgen05.observed_copy_helpers import LOAD, OTHERS, WIDER, _count_copies, cases_of, check_findings, store_of, with_copies
 from tests.isa.tcgen05.test_observed_repetitions import (
     CHECKS,
-    COMMIT,
     CTAS,
-    FENCE,
     HANDLED,
     MMA,
     STEP,
-    SYNC,
     TENSOR_TEXT,
     TEXT,
     TURNS,
@@ -27,7 +25,6 @@ from tests.isa.tcgen05.test_observed_repetitions import (
     launch,
     of_pairs,
 )
-from tests.isa.tcgen05.test_observed_scaling import _count_copies
 
 __all__ = ["_at_once", "_count_copies"]
 
@@ -46,24 +43,12 @@ OF_SPARSE = {
     "setp.lt.u32 q, k, 4;": "setp.lt.u32 q, k, 2;",
     DENSE_BITS: idesc(128),
     "done, d, idesc,": "done, d, fa, fm, idesc,",
-    "[slot], 64;": "[slot], 128;",
-    "d, 64;": "d, 128;",
+    **WIDER,
 }
 """A turn has two products; each of them takes the metadata of a column."""
 TO_TENSOR = "tcgen05.cp.cta_group::1.32x128b.warpx4 [fa], sd;"
-STORE = "shl.b32 to, tid, 2; add.u32 to, to, x0; and.b32 y1, i, 1; mad.lo.u32 y1, y1, 0xAAAAAAAA, 0x44444444; st.shared.b32 [to], y1;"
-SPARSE = changed(
-    {
-        **OF_SPARSE,
-        ".shared .align 8 .b64 barrier;": ".shared .align 16 .b8 metadata[512];\n.shared .align 8 .b64 barrier;",
-        ".b64 from,": ".b64 sd, from,",
-        "ld.shared.b32 d, [slot];": """ld.shared.b32 d, [slot]; add.u32 fa, d, 64;
-mov.u32 x0, metadata; shr.u32 x0, x0, 4; cvt.u64.u32 sd, x0; or.b64 sd, sd, 0x0000400800010000;""",
-        "add.u64 row, row, 128;": f"add.u64 row, row, 128; mov.u32 x0, metadata; {STORE}",
-        "@!one bra NEXT;": f"@!one bra NEXT;\n{TO_TENSOR}",
-    },
-    TEXT,
-)
+STORE = store_of("mad.lo.u32 y1, y1, 0xAAAAAAAA, 0x44444444;")
+SPARSE = changed({**OF_SPARSE, **with_copies("metadata", "add.u32 fa, d, 64;", STORE, TO_TENSOR)}, TEXT)
 """Threads also store the metadata of each turn, and one thread copies them to tensor memory."""
 STORED = changed(
     {
@@ -75,36 +60,23 @@ tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0; tc
     TENSOR_TEXT,
 )
 """Threads store metadata before the loop, and boxes bring A and B."""
-LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {y0}, [fa]; tcgen05.wait::ld.sync.aligned;"
 STORE_CELL = "tcgen05.st.sync.aligned.32x32b.x1.b32 [fa], {idesc}; tcgen05.wait::st.sync.aligned;"
 ILLEGAL = STORE.replace("st.shared", "setp.eq.and.u32 q, tid, 5, late; @q mov.u32 y1, 0x44444544; st.shared")
 
 CASES: dict[str, Case] = {
-    #                                what is replaced, and a code that the race check reports
-    "right":                        ({}, "", ""),
-    "no wait":                      ({"@q bra FIRST;": "bra FIRST;"}, "X106", ""),
-    "no wait in one turn":          ({WAIT: f"@late bra FIRST; {WAIT}"}, "X106", ""),
-    "no fence in one turn":         ({FENCE: f"@late bra OFF; {FENCE} OFF:"}, "X102", ""),
-    "a store after the copy":       ({COMMIT: f"@late st.shared.b32 [metadata], tid; {COMMIT}"}, "X106", ""),
-    "a load after the copy":        ({"NEXT:": f"NEXT: @!late bra OFF; {LOAD} OFF:"}, "X108", ""),
-    "a store after the product":    ({"NEXT:": f"NEXT: setp.eq.u32 q, i, 6; @!q bra OFF; {STORE_CELL} OFF:"}, "X106", ""),
-    "metadata of the turn before":  ({TO_TENSOR: f"@!late {TO_TENSOR}"}, "", ""),
-    "other metadata in one turn":   ({SPARSE_MMA: SPARSE_MMA.replace("tcgen05", "@late xor.b32 fm, fm, 1; tcgen05")}, "", ""),
-    "no step in one turn":          ({SPARSE_STEP: f"@late bra OFF; {SPARSE_STEP} OFF:"}, "", ""),
-    "no barrier in one turn":       ({f"{FENCE}\n{SYNC}": f"{FENCE} @late bra OFF; {SYNC} OFF:"}, "H601", ""),
-    "codes that select nothing":    ({STORE: ILLEGAL}, "D707", ""),
-}  # fmt: skip
+    **cases_of("metadata"),
+    "a store after the product": ({"NEXT:": f"NEXT: setp.eq.u32 q, i, 6; @!q bra OFF; {STORE_CELL} OFF:"}, "X106", ""),
+    "metadata of the turn before": ({TO_TENSOR: f"@!late {TO_TENSOR}"}, "", ""),
+    "other metadata in one turn": ({SPARSE_MMA: SPARSE_MMA.replace("tcgen05", "@late xor.b32 fm, fm, 1; tcgen05")}, "", ""),
+    "no step in one turn": ({SPARSE_STEP: f"@late bra OFF; {SPARSE_STEP} OFF:"}, "", ""),
+    "codes that select nothing": ({STORE: ILLEGAL}, "D707", ""),
+}
 
 
 @pytest.mark.parametrize("checks", CHECKS)
 @pytest.mark.parametrize("name", CASES)
 def test_findings(name: str, checks: str) -> None:
-    changes, race, _ = CASES[name]
-    codes, handled = both(changed(changes, SPARSE), **CHECKS[checks])
-    if checks == "race":
-        assert {race} - {""} <= set(codes)
-        assert bool(codes) == bool(race)
-    assert len(handled) < 3 * TURNS * CTAS
+    check_findings(CASES[name], SPARSE, checks, 3 * TURNS * CTAS)
 
 
 PAIR_CASES = ("right", "no wait in one turn", "no fence in one turn", "a load after the copy", "metadata of the turn before")
@@ -136,7 +108,7 @@ def test_metadata_that_are_stored(name: str, checks: str) -> None:
     assert len(handled) < 2 * TURNS * CTAS
 
 
-@pytest.mark.parametrize("options", [{"model": "spec"}, {"policy": "lazy"}, {"policy": "random"}, {"profile": True}], ids=str)
+@pytest.mark.parametrize("options", OTHERS, ids=str)
 @pytest.mark.parametrize("case", ["right", "no wait in one turn", "a store after the copy"])
 def test_other_models_and_policies(case: str, options: dict[str, Any]) -> None:
     both(changed(CASES[case][0], SPARSE), **options)

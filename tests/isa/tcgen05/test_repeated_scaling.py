@@ -6,68 +6,20 @@ byte; products with those of operands that NumPy gathers and unpacks, and that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor
-from ptxlab.isa.tcgen05 import _cp, _mma
 from ptxlab.isa.tcgen05._mma_plan import Plan
-from ptxlab.numerics import MmaProgram
+from tests.isa.tcgen05.repeated_product_helpers import HANDLED, STORE, _at_once, compare, factors, repeated, shares
 from tests.isa.tcgen05.tcgen05_helpers import BASE, Cells, launch, random_state
 from tests.isa.tcgen05.test_cp import SHAPES, copied_rows, source_of
 from tests.isa.tcgen05.test_mma import Operand, arrange
 from tests.isa.tcgen05.test_repetitions import loop
 from tests.isa.tcgen05.test_scaled_and_sparse import SCALES, place_factors
 
-HANDLED: list[int] = []
-"""The lines of the instructions whose handler was called."""
-PLANS: list[Plan] = []
-"""The plans of the products that were executed."""
-TURNS = 3
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Repeat executions although the functions of the product are not optimised yet, and note what handlers complete."""
-    monkeypatch.setattr(MmaProgram, "optimised", True)
-    for module in (_cp, _mma):
-        monkeypatch.setattr(module, "launch", _noting(module.launch))
-    perform = Plan.perform
-
-    def performed(plan: Plan, *rest: Any) -> None:
-        PLANS.append(plan)
-        perform(plan, *rest)
-
-    monkeypatch.setattr(Plan, "perform", performed)
-    HANDLED.clear()
-    PLANS.clear()
-    yield
-    HANDLED.clear()
-    PLANS.clear()
-
-
-def _noting(issue: Any) -> Any:
-    def count(warp: Any, *rest: Any, **named: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **named)
-
-    return count
-
-
-def repeated(text: str, states: list[tuple[np.ndarray, Cells]], **given: Any) -> list[Cells]:
-    """What launches give; the handler is called at most for the first execution of each of them, and only in the first one."""
-    found = []
-    for number, (image, before) in enumerate(states):
-        HANDLED.clear()
-        after, result = launch(loop(f"@p {text};", TURNS), image, before, **{"check": "none", **given})
-        result.raise_for_errors()
-        assert len(HANDLED) <= (number == 0)
-        found.append(after)
-    return found
+__all__ = ["_at_once"]
 
 
 @pytest.mark.parametrize("form", ["", "b4x16_p64", "b6x16_p32"])
@@ -92,24 +44,15 @@ IDS = {1: (0, 1, 2, 3), 2: (0, 2), 3: (0, 1, 2, 3), 4: (0,), 6: (0, 2)}
 """The scale factor IDs that so many scale factors of a row may have."""
 
 
-def factors(rng: np.random.Generator, shape: tuple[int, int], scale: str, wild: bool) -> np.ndarray:
-    """Codes of scale factors, a few of which are NaN; ``wild``: any."""
-    around = 127 if scale == "ue8m0" else 56
-    codes = rng.integers(0, 256, shape) if wild else rng.integers(around - 9, around + 9, shape)
-    codes[rng.random(shape) < 0.01] = 0xFF if scale == "ue8m0" else 0x7F
-    return codes.astype(np.uint8) if scale == "ue8m0" else (codes & 0x7F).astype(np.uint8)
-
-
 def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate: bool) -> Cells:
     """Tensor memory after a product, whose operands are gathered and prepared one by one."""
     after, scaling = before.copy(), plan.scaling
     assert scaling is not None
-    shared = [np.concatenate([np.zeros(BASE, np.uint8), image[cta]]) for cta in range(group)]
     how = {"kind": plan.kind, "scale": scaling.type, "block": scaling.block}
-    for unit in plan.units:
-        words, columns = before[unit.cta], slice(unit.part * unit.columns, (unit.part + 1) * unit.columns)
+    for share in shares(plan, group, image, before):
+        words = before[share.cta]
         a = numerics.prepare(
-            plan.codes_of_a(shared[unit.cta], words, unit.lanes),
+            share.a,
             plan.a_format.name,
             role="a",
             negate=plan.negate_a,
@@ -117,17 +60,16 @@ def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate
             **how,
         )
         b = numerics.prepare(
-            plan.share_of_b(shared[unit.holder])[unit.first : unit.first + unit.columns],
+            share.b,
             plan.b_format.name,
             role="b",
             negate=plan.negate_b,
-            scales=scaling.factors("b", words)[columns],
+            scales=scaling.factors("b", words)[share.columns],
             **how,
         )
-        place = slice(plan.column + unit.column, plan.column + unit.column + unit.columns), unit.lanes
-        cells = before[unit.cta][place].copy()
+        cells = words[share.place].copy()
         numerics.mma_prepared(plan.kind, "f32", a, b, cells, accumulate=accumulate)
-        after[unit.cta][place] = cells
+        after[share.cta][share.place] = cells
     return after
 
 
@@ -183,16 +125,10 @@ def test_products(kind: str, vector: str, scale: tuple[str, int], group: int, te
         group=group,
         target="sm_103a" if k96 else "sm_100a",
     )
-    for (image, before), after in zip(states, found, strict=True):
-        expected = before
-        for _ in range(TURNS):
-            expected = product(PLANS[0], group, image, expected, accumulate)
-        assert np.array_equal(after, expected)
-        assert not np.array_equal(after, before)
+    compare(product, states, found, group, accumulate)
 
 
 MMA = "tcgen05.mma.cta_group::{group}.kind::mxf8f6f4.block_scale [da], ad, bd, id, [sa], [sb], e"
-STORE = "@!q bra ON; tcgen05.st.sync.aligned.32x32b.x1.b32 [at], {n}; tcgen05.wait::st.sync.aligned; ON:"
 
 
 @pytest.mark.parametrize("group", [1, 2])

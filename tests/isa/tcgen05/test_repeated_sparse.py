@@ -14,9 +14,9 @@ import pytest
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa.tcgen05._mma_plan import Plan
+from tests.isa.tcgen05.repeated_product_helpers import HANDLED, PLANS, STORE, _at_once, compare, factors, repeated, shares
 from tests.isa.tcgen05.tcgen05_helpers import BASE, Cells, launch, random_state
 from tests.isa.tcgen05.test_mma import Operand, arrange
-from tests.isa.tcgen05.test_repeated_scaling import HANDLED, PLANS, STORE, TURNS, _at_once, factors, repeated
 from tests.isa.tcgen05.test_repetitions import loop
 from tests.isa.tcgen05.test_scaled_and_sparse import SCALES, place_factors
 
@@ -49,17 +49,15 @@ def place_metadata(rng: np.random.Generator, cells: Cells, kind: str) -> None:
 def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate: bool) -> Cells:
     """Tensor memory after a product."""
     after, scaling, d = before.copy(), plan.scaling, plan.instruction.d
-    shared = [np.concatenate([np.zeros(BASE, np.uint8), image[cta]]) for cta in range(group)]
-    for unit in plan.units:
-        words, columns = before[unit.cta], slice(unit.part * unit.columns, (unit.part + 1) * unit.columns)
-        metadata = plan.metadata[unit.bank].read(words)
-        place = slice(plan.column + unit.column, plan.column + unit.column + unit.columns), unit.lanes
-        c = before[unit.cta][place].T
+    for share in shares(plan, group, image, before):
+        words = before[share.cta]
+        metadata = plan.metadata[share.bank].read(words)
+        c = words[share.place].T
         options: dict[str, Any] = {}
         if scaling is not None:
             options = {
                 "scale_a": scaling.factors("a", words),
-                "scale_b": scaling.factors("b", words)[columns],
+                "scale_b": scaling.factors("b", words)[share.columns],
                 "scale": scaling.type,
                 "block": scaling.block,
             }
@@ -69,26 +67,16 @@ def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate
             a=plan.a_format.name,
             b=plan.b_format.name,
             d=d,
-            A=plan.codes_of_a(shared[unit.cta], words, unit.lanes),
-            B=plan.share_of_b(shared[unit.holder])[unit.first : unit.first + unit.columns],
+            A=share.a,
+            B=share.b,
             C=(c.astype(np.uint16) if d == "f16" else np.ascontiguousarray(c)) if accumulate else None,
             negate_a=plan.negate_a,
             negate_b=plan.negate_b,
             metadata=np.where(metadata == 0, np.uint8(4), metadata),
             **options,
         )
-        after[unit.cta][place] = found.astype(np.uint32).T
+        after[share.cta][share.place] = found.astype(np.uint32).T
     return after
-
-
-def compare(states: list[tuple[np.ndarray, Cells]], found: list[Cells], group: int, accumulate: bool) -> None:
-    """All turns, by the plan of the first launch."""
-    for (image, before), after in zip(states, found, strict=True):
-        expected = before
-        for _ in range(TURNS):
-            expected = product(PLANS[0], group, image, expected, accumulate)
-        assert np.array_equal(after, expected)
-        assert not np.array_equal(after, before)
 
 
 def shape(rng: np.random.Generator, group: int, ws: bool) -> tuple[int, int]:
@@ -127,7 +115,7 @@ def test_products(kind: str, types: tuple[str, str, str], group: int, ws: bool, 
         metadata=340,
         group=group,
     )
-    compare(states, found, group, accumulate)
+    compare(product, states, found, group, accumulate)
 
 
 def arrange_wide(rng: np.random.Generator, name: str, rows: int) -> Operand:
@@ -168,7 +156,7 @@ def test_scaled_products(kind: str, vector: str, group: int, tensor: bool) -> No
         metadata=340,
         group=group,
     )
-    compare(states, found, group, accumulate)
+    compare(product, states, found, group, accumulate)
 
 
 MMA = "tcgen05.mma.sp.cta_group::{group}.kind::{kind} [da], ad, bd, [sp], id, e"

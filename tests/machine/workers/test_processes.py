@@ -1,4 +1,4 @@
-"""Worker processes: what they leave behind, when they die or are interrupted, beside threads; and which bytes count as accessed."""
+"""Worker processes: what they leave behind, when they die or are interrupted, beside threads."""
 
 from __future__ import annotations
 
@@ -8,48 +8,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.isa.operations import MemoryAccess
-from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.workers import processes, worker
-from ptxlab.machine.workers.accesses import AccessMaps, Groups, conflict, put, read_groups, write_groups
 from tests.machine.launch_helpers import kernel, store
+from tests.machine.workers.worker_helpers import CTAS, launch
 
-CTAS = 8
 LONG = "mov.u32 r1, 0; L: add.u32 r1, r1, 1; setp.lt.u32 p, r1, 20000000; @p bra L;" + store("r1")
-
-
-@pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The processes that are made; none must be left."""
-    made: list[int] = []
-    fork = os.fork
-
-    def noted() -> int:
-        pid = fork()
-        if pid:
-            made.append(pid)
-        return pid
-
-    monkeypatch.setattr(os, "fork", noted)
-    gc.collect()  # descriptors of earlier tests
-    files = len(os.listdir("/proc/self/fd"))
-    yield made
-    for pid in made:
-        with pytest.raises(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
-    assert len(os.listdir("/proc/self/fd")) <= files
-
-
-def launch(body: str, workers: int = 2, **options: Any) -> tuple[np.ndarray, ptxlab.Result]:
-    out = np.zeros(CTAS * 32, np.uint32)
-    return out, kernel(body).launch(grid=CTAS, block=32, args=[out], workers=workers, **options)
 
 
 def test_nothing_is_left(forked: list[int]) -> None:
@@ -150,6 +119,59 @@ def test_no_memory_can_be_shared(forked: list[int], monkeypatch: pytest.MonkeyPa
     assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
 
 
+def test_no_memory_for_ranges(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    write, limit = os.write, [8]
+
+    def full(file: int, data: Any) -> int:
+        """A file that has room for half a range."""
+        if not limit:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, memoryview(data)[: limit.pop()])
+
+    monkeypatch.setattr(os, "write", full)
+    out, result = launch(store("cta"))
+    assert (result.ok, forked) == (True, [])
+    assert result.stats.why_alone == "there can be no shared memory: [Errno 28] No space left on device"
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_files_that_take_few_bytes_at_once(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of clusters and results are written in parts."""
+    write, most = os.write, [5, 300]
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, memoryview(data)[: most[len(data) >= 512]]))
+    out, result = launch(store("cta"))
+    assert (result.ok, result.stats.workers, len(forked)) == (True, 2, 2), result.stats.why_alone
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_no_pipe_can_be_made(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    import multiprocessing
+
+    def refuse() -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(multiprocessing, "Pipe", refuse)
+    out, result = launch(store("cta"))
+    assert (result.ok, forked) == (True, [])
+    assert result.stats.why_alone == "there can be no worker process: [Errno 24] Too many open files"
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
+def test_a_worker_dies_before_it_is_asked_for_its_reads(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    gather = processes._Workers._gather
+
+    def killing(self: processes._Workers) -> Any:
+        found = gather(self)
+        os.kill(forked[-1], signal.SIGKILL)
+        os.waitid(os.P_PID, forked[-1], os.WEXITED | os.WNOWAIT)
+        return found
+
+    monkeypatch.setattr(processes._Workers, "_gather", killing)
+    out, result = launch(store("cta"))
+    assert (result.ok, result.stats.why_alone, len(forked)) == (True, "a worker process has died", 2)
+    assert np.array_equal(out, np.repeat(np.arange(CTAS), 32))
+
+
 def test_no_memory_for_results(forked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -232,173 +254,3 @@ def test_ranges_cover_all_clusters() -> None:
             found = list(processes._ranges(range(start, stop), workers, alone))
             assert [number for each in found for number in each] == list(range(start, stop))
             assert max(map(len, found)) <= (1 if alone else max(1, (stop - start) // (4 * workers)))
-
-
-# ------------------------------------------------------------------------------------------------------------ access maps
-
-SIZES = (1000, 512, 4096, 1)
-
-
-def maps() -> tuple[DeviceMemory, AccessMaps]:
-    memory = DeviceMemory()
-    for number, size in enumerate(SIZES):
-        memory.allocate(size, str(number))
-    return memory, AccessMaps(memory.live(), memory.rows)
-
-
-def bytes_of(groups: Groups, size: int) -> set[int]:
-    bits = np.unpackbits(groups.bits.view(np.uint8), axis=1, bitorder="little")
-    rows, columns = np.nonzero(bits)
-    found = set((groups.numbers[rows] * 512 + columns).tolist())
-    assert all(byte < size for byte in found)
-    return found
-
-
-def test_marked_ranges_against_sets() -> None:
-    random = np.random.default_rng(7)
-    memory, found = maps()
-    live = memory.live()
-    expected: dict[tuple[int, bool], set[int]] = {(at, write): set() for at in range(len(SIZES)) for write in (False, True)}
-    for _ in range(60):
-        at, write = int(random.integers(len(SIZES))), bool(random.integers(2))
-        starts = random.integers(0, SIZES[at], 5)
-        sizes = np.minimum(random.integers(1, 200, 5), SIZES[at] - starts)
-        base = live[at].data.ctypes.data
-        found.mark([MemoryAccess((starts + base).astype(np.uint64), sizes.astype(np.uint32), write)])
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            expected[at, write] |= set(range(start, start + size))
-    elsewhere = np.zeros(64, np.uint8)
-    found.mark([MemoryAccess.of(elsewhere, True)])
-    written, read = found.written(), found.read(range(len(SIZES)))
-    for at, size in enumerate(SIZES):
-        assert bytes_of(read[at], size) == expected[at, False]
-        assert (bytes_of(written[at], size) if at in written else set()) == expected[at, True]
-
-
-def test_repeated_accesses_are_marked_once_for_a_cluster() -> None:
-    memory, found = maps()
-    accesses = (MemoryAccess.of(memory.live()[0].data[10:20], True),)
-    for conflicts in (False, True):
-        found.mark_once(accesses)
-        found.mark_once(accesses)
-        assert bytes_of(found.written()[0], SIZES[0]) == set(range(10, 20))
-        assert found.next_cluster() is conflicts
-
-
-def test_written_bytes_are_taken_over() -> None:
-    random = np.random.default_rng(8)
-    memory, found = maps()
-    live = memory.live()
-    chosen = [random.random(size) < 0.3 for size in SIZES]
-    chosen[2][512:1536] = True  # two whole groups
-    for allocation, bytes_ in zip(live, chosen, strict=True):
-        bytes_[-1] = True
-        for byte in np.flatnonzero(bytes_).tolist():
-            found.mark([MemoryAccess.of(allocation.data[byte : byte + 1], True)])
-        allocation.data[:] = random.integers(1, 256, allocation.size)
-    after = [allocation.data.copy() for allocation in live]
-    written, file = found.written(), os.memfd_create("results")
-    for at, groups in written.items():
-        write_groups(file, live[at], groups)
-    for allocation in live:
-        allocation.data[:] = 7
-    for at, groups, rows in read_groups(file, written):
-        put(live[at], groups, rows)
-    os.close(file)
-    for allocation, bytes_, values in zip(live, chosen, after, strict=True):
-        assert np.array_equal(allocation.data, np.where(bytes_, values, 7))
-
-
-CONFLICTS = pytest.mark.parametrize(
-    ("first", "second", "conflicts"),
-    [
-        ("w0-9", "w10-19", False),
-        ("w0-9", "w9-19", True),
-        ("r0-9", "r0-9", False),
-        ("w0-9", "r5-5", True),
-        ("r900-999", "w999-999", True),
-        ("r900-998", "w999-999", False),
-        ("w0-9 r0-9", "w600-700 r600-800", False),
-        ("w0-9 r800-800", "w600-700 r10-20", False),
-    ],
-)
-
-
-def accesses(found: AccessMaps, memory: DeviceMemory, text: str) -> None:
-    for access in text.split():
-        low, high = map(int, access[1:].split("-"))
-        found.mark([MemoryAccess.of(memory.live()[0].data[low : high + 1], access[0] == "w")])
-
-
-@CONFLICTS
-def test_conflicts_of_clusters(first: str, second: str, conflicts: bool) -> None:
-    for order in ((first, second), (second, first)):
-        memory, found = maps()
-        noted = []
-        for text in order:
-            accesses(found, memory, text)
-            noted.append(found.next_cluster())
-        assert noted == [False, conflicts]
-        if not conflicts:
-            expected = {True: set[int](), False: set[int]()}
-            for access in " ".join(order).split():
-                low, high = map(int, access[1:].split("-"))
-                expected[access[0] == "w"] |= set(range(low, high + 1))
-            written = found.written()
-            assert (bytes_of(written[0], SIZES[0]) if written else set()) == expected[True]
-            assert bytes_of(found.read([0])[0], SIZES[0]) == expected[False]
-
-
-@CONFLICTS
-def test_conflicts_of_processes(first: str, second: str, conflicts: bool) -> None:
-    for order in ((first, second), (second, first)):
-        written: list[dict[int, Groups]] = []
-        read: list[dict[int, Groups]] = []
-        for text in order:
-            memory, found = maps()
-            accesses(found, memory, text)
-            written.append(found.written())
-            read.append(found.read(range(len(SIZES))))
-        assert (conflict(written, read) is not None) is conflicts
-
-
-EITHER = """
-ld.param.u64 rd1, [other];
-ld.param.u64 rd2, [third];
-ld.global.u32 r1, [at];
-ld.global.u32 r2, [rd2];
-setp.ne.u32 p, r2, 0;
-sub.s64 rd3, at, out;
-add.s64 rd3, rd3, rd1;
-selp.b64 rd3, rd3, at, p;
-add.u32 r1, r1, cta;
-{write}
-"""
-WRITES = {
-    "store": "st.global.u32 [rd3], r1;",
-    "reduction": "red.global.add.u32 [rd3], r1;",
-    "bulk copy": "mov.u32 r4, words; mad.lo.u32 r3, lane, 4, r4; st.shared.u32 [r3], r1; fence.proxy.async; bar.sync 0;"
-    "setp.eq.u32 q, lane, 0; @q cp.async.bulk.global.shared::cta.bulk_group [rd3], [r4], 128;"
-    "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
-}
-
-
-@pytest.mark.parametrize("check", ["none", "all"])
-@pytest.mark.parametrize("name", WRITES)
-def test_launches_that_write_different_allocations(name: str, check: str, forked: list[int]) -> None:
-    """Workers expect the allocations that the last launch has written, and begin again where they write another one."""
-    compiled = kernel(
-        EITHER.format(write=WRITES[name]), params=", .param .u64 other, .param .u64 third", shared=".shared .align 16 .b32 words[32];"
-    )
-    for flag, expected in ((0, 2), (0, 2), (1, 4), (1, 2), (0, 4)):
-        given: list[tuple[list[np.ndarray], ptxlab.Result]] = []
-        forked.clear()
-        for workers in (1, 2):
-            arrays = [np.arange(CTAS * 32, dtype=np.uint32), np.full(CTAS * 32, 7, np.uint32), np.full(1, flag, np.uint32)]
-            given.append((arrays, compiled.launch(grid=CTAS, block=32, args=arrays, workers=workers, check=check)))
-        (one, alone), (two, result) = given
-        assert all(map(np.array_equal, one, two))
-        assert [str(each) for each in alone.diagnostics] == [str(each) for each in result.diagnostics]
-        assert result.stats.workers == 2, result.stats.why_alone
-        assert len(forked) == expected
-        assert np.array_equal(two[0], np.arange(CTAS * 32)) == bool(flag)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._report import fix_text, map_text, rows_text
 from ptxlab.check.operands.words.images import fitting_descriptor, rows_of_words
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 
 if TYPE_CHECKING:
     from ptxlab.check.operands._shared_tiles import SharedTiles

@@ -14,7 +14,8 @@ from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.check.operands._image import GROUP, Image, image_of
 from ptxlab.check.operands._shared_tiles import SharedTiles
-from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile
 from ptxlab.tables import ELEMENT_TYPE_NAMES, SWIZZLES
 
 __all__ = ["Candidate", "Fitting", "agree", "best", "following", "most_rows", "rows_of_tiles", "search", "step_of", "turned"]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
-from ptxlab.isa.operations.tiles import CopiedTile, MatrixOperand, TileArray
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CopiedTile, TileArray
 
 __all__ = ["GROUP", "SHIFT", "Image", "Mismatch", "RelativePlaces", "image_of", "located", "relative_places"]
 

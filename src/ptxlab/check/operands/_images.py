@@ -14,7 +14,8 @@ from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles, Standing
 from ptxlab.check.operands.compiled.tiles import RepeatedTiles, StandingTile
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, TileArray
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK, TileArray
 
 __all__ = ["PAIR", "Images", "Located", "TilesUnder", "is_image", "tiles_under"]
 

@@ -30,7 +30,9 @@ from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.engine.listed_words import ListedWords
-from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, Product, TileArray
+from ptxlab.isa.operations.matrices import MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.products import Product
+from ptxlab.isa.operations.tiles import TileArray
 from ptxlab.machine.launch.program_facts import copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition, Observer
 from ptxlab.native import address_of

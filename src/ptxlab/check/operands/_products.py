@@ -16,7 +16,8 @@ from ptxlab.check.operands.compiled.scales import ArrayWord
 from ptxlab.check.operands.words.images import WORD
 from ptxlab.check.operands.words.repeated import LastTaken, Repeated
 from ptxlab.engine.word_sources import address_in
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.matrices import MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.machine.launch.program_facts import copies_cells, copies_words
 from ptxlab.machine.observe.observer import ObservedRepetition, together
 

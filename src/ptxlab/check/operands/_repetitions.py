@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.native import address_of
 
 __all__ = ["ColumnSteps", "Repetitions"]

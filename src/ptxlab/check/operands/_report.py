@@ -13,7 +13,8 @@ from ptxlab.check.operands._candidates import Candidate
 from ptxlab.check.operands._image import GROUP
 from ptxlab.check.operands._rest import Rest
 from ptxlab.engine.word_sources import NO_SOURCE
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, TileArray
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK, TileArray
 from ptxlab.isa.tcgen05.constants import buffer_of
 from ptxlab.machine.memory.global_memory import AccessError
 from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES

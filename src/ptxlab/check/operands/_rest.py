@@ -12,7 +12,8 @@ from ptxlab._arrays import distinct
 from ptxlab._records import dataclass
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.matrices import MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.layout import fragment
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ptxlab.tables import LOAD_REGISTERS
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import Cta
-    from ptxlab.isa.operations.tiles import MatrixProduct
+    from ptxlab.isa.operations.matrices import MatrixProduct
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 

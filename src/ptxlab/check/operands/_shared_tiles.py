@@ -16,7 +16,8 @@ from ptxlab.check.operands._image import SHIFT, RelativePlaces, relative_places
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.compiled.tiles import StandingTile
-from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.tables import SWIZZLES
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, map_text, rows_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, MatrixOperand, TensorCopy, TileArray
+from ptxlab.isa.operations.matrices import MatrixOperand, TensorCopy
+from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.tables import DECOMPRESSIONS, SWIZZLES
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ptxlab._arrays import distinct
 from ptxlab.check.model import Kind
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.shadow.shadow import Object
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_words import BEFORE, CLUSTER_SHIFT, HOW_SHIFT
 from ptxlab.isa.effects import Fence
 from ptxlab.machine.launch.configuration import ORDERS, STRONG, WRITES
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ptxlab._records import dataclass
 from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race._barrier_orders import acquire_barrier, acquire_foreign, join_parked, release_foreign, warp_arrived
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import HELD, LOADS, TensorMemoryAccesses
 from ptxlab.check.race.clocks.barrier_clock import BarrierClock, parking
@@ -17,9 +18,9 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.cluster_clock import ClusterClock
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, Use
 from ptxlab.check.race.clocks.releases import relaxed_orders, relaxed_release, relaxed_wait
-from ptxlab.check.race.clocks.rows import Rows, join, joined
+from ptxlab.check.race.clocks.rows import Rows
 from ptxlab.check.race.clocks.slots import Slot
-from ptxlab.check.race.shadow.shadow_ir import AgentWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.isa.effects import (
     ClusterArrive,
@@ -67,30 +68,6 @@ class PendingCompletion:
             rows[row, at] = rows[row, at + _EARLY] = clock
 
 
-def _join_parked(barrier_clock: BarrierClock) -> None:
-    """Join the clocks of the warps that are blocked at a barrier with those of all that have arrived."""
-    parked = barrier_clock.parked
-    cta = parked[0].cta
-    clocks: Clocks = cta.state["race"]
-    joined_at_once = barrier_clock.gathered is None and len(parked) == clocks.warps
-    if joined_at_once:
-        barrier_clock.gathered = clocks.join_cta(cta.rank, barrier_clock.done)  # no warp is left that waits for the phase before
-    else:
-        rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
-        if barrier_clock.gathered is not None:
-            join(rows, barrier_clock.gathered)
-        for agent in parked:
-            agent.shared[:] = rows
-        barrier_clock.gathered = rows
-    if barrier_clock.foreign:
-        for agent in parked:
-            _acquire_foreign(clocks, agent, barrier_clock)
-    if not joined_at_once:
-        for agent in parked:
-            clocks.tick(agent)
-    parked.clear()
-
-
 class Barriers:
     """The clocks of barriers; one for each launch."""
 
@@ -105,7 +82,7 @@ class Barriers:
     def handlers(self) -> Handlers:
         """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
         return {
-            CtaBarrier: lambda effect: _acquire_barrier if effect.waits else None,
+            CtaBarrier: lambda effect: acquire_barrier if effect.waits else None,
             ClusterWait: lambda effect: self._acquire_cluster_barrier,
             **dict.fromkeys(_BY_EVENT, lambda effect: None),
         }
@@ -208,7 +185,7 @@ class Barriers:
                     return
             elif type(op.effects) is CtaBarrier:
                 self._check_phase(barrier, agent, warp)
-            _warp_arrived(barrier, clocks, agent)
+            warp_arrived(barrier, clocks, agent)
 
     def arrived_together(self, barrier: Any, warps: Iterable[Warp]) -> None:
         """Warps that are blocked at a barrier of their CTA have arrived. Their clocks have not changed since, and nobody has read them."""
@@ -221,7 +198,7 @@ class Barriers:
             if transfers is not None and (transfers[HELD] or transfers[LOADS]):
                 self._tensor_memory.consume(clocks, agent, warp.op.index)
             if agent.foreign:
-                _warp_arrived(barrier, clocks, agent)
+                warp_arrived(barrier, clocks, agent)
             else:
                 agent.barrier = None
                 barrier_clock.parked.append(agent)
@@ -251,7 +228,7 @@ class Barriers:
         else:
             barrier_clock.take(relaxed_release(clocks, agent, order))
             barrier_clock.take_relaxed(agent.rows[Row.EXECUTION])
-        _release_foreign(barrier_clock, agent)
+        release_foreign(barrier_clock, agent)
         clocks.tick(agent)
 
     def _arrived_at_object(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
@@ -273,7 +250,7 @@ class Barriers:
         barrier_clock.take(rows)
         barrier_clock.arrive(agent, agent.main, agent.main.clock, op)
         if agent.foreign:
-            _release_foreign(barrier_clock, agent)
+            release_foreign(barrier_clock, agent)
             barrier_clock.leave_to_python()
         clocks.tick(agent)
 
@@ -319,7 +296,7 @@ class Barriers:
                 barrier_clock.complete()
             return
         if isinstance(barrier_clock, BarrierClock) and barrier_clock.parked:
-            _join_parked(barrier_clock)
+            join_parked(barrier_clock)
         barrier_clock.complete()
 
     def _object_completed(self, barrier: Any, op: Op, agent: Agent | None) -> None:
@@ -356,48 +333,11 @@ class Barriers:
                 return
             clocks.acquire(agent, done)
             if barrier_clock.foreign:
-                _acquire_foreign(clocks, agent, barrier_clock)
+                acquire_foreign(clocks, agent, barrier_clock)
 
     def _acquire_cluster_barrier(self, warp: Any, op: Op) -> None:
         clocks, agent = warp.state["race"]
         barrier_clock: ClusterClock = warp.cta.group.barrier.clock
         clocks.acquire(agent, barrier_clock.done)
-        _acquire_foreign(clocks, agent, barrier_clock)
+        acquire_foreign(clocks, agent, barrier_clock)
         barrier_clock.see_relaxed(agent.cta.rank)
-
-
-def _acquire_barrier(warp: Any, op: Op) -> None:
-    """The wait of a warp at a barrier of its CTA is over. Warps that were blocked have acquired when the barrier completed."""
-    clocks, agent = warp.state["race"]
-    barrier = agent.barrier
-    if barrier is not None:
-        _acquire(clocks, agent, barrier.clock)
-
-
-def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:
-    """Acquire what the last complete phase has gathered."""
-    if barrier_clock is None or barrier_clock.done is None:
-        return
-    clocks.acquire(agent, barrier_clock.done)
-    _acquire_foreign(clocks, agent, barrier_clock)
-
-
-def _warp_arrived(barrier: Any, clocks: Clocks, agent: Agent) -> None:
-    """A warp arrives at a barrier of its CTA."""
-    barrier_clock: BarrierClock = barrier.clock
-    barrier_clock.take(clocks.released_rows(agent))
-    _release_foreign(barrier_clock, agent)
-    agent.barrier = barrier
-    clocks.tick(agent)
-
-
-def _release_foreign(barrier_clock: BarrierClock | ClusterClock | MbarrierClock, agent: Agent) -> None:
-    """Release what a warp has acquired of other clusters."""
-    for serial, rows in agent.foreign.items():
-        barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), rows)
-
-
-def _acquire_foreign(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | ClusterClock | MbarrierClock) -> None:
-    """Acquire what arrivals have released of other clusters."""
-    for serial, rows in barrier_clock.foreign.items():
-        clocks.acquire_from(agent, serial, rows)

@@ -18,7 +18,7 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Object
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_words import CLUSTER_SHIFT, HOW_SHIFT
 from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Space

@@ -10,7 +10,7 @@ from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.slots import CopySlot, Slot
 from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
-from ptxlab.check.race.shadow.shadow_ir import StateWord
+from ptxlab.check.race.shadow.shadow_words import StateWord
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess

@@ -22,7 +22,7 @@ from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.clocks.slots import BulkSlot, Slot
 from ptxlab.check.race.shadow.copies_ir import note_equal_writes
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
+from ptxlab.check.race.shadow.shadow_words import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess

@@ -19,7 +19,7 @@ from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.copies_ir import words_of_copy
 from ptxlab.check.race.shadow.issue_ir import words_of_issue
 from ptxlab.check.race.shadow.shadow import ACCUMULATOR, Shadow
-from ptxlab.check.race.shadow.shadow_ir import (
+from ptxlab.check.race.shadow.shadow_words import (
     ACCESSES_TOO,
     ANNOUNCES,
     ARRIVES_ONCE,

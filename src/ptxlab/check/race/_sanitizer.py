@@ -24,7 +24,7 @@ from ptxlab.check.race.program.number_types import report_other_types
 from ptxlab.check.race.shadow.barriers_ir import barrier_functions, cluster_functions
 from ptxlab.check.race.shadow.lanes import Lanes
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, AgentWord, StateWord
+from ptxlab.check.race.shadow.shadow_words import BEFORE, AgentWord, StateWord
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.engine.direct_services import direct_arrivals, direct_groups, direct_services

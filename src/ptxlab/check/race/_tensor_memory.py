@@ -13,7 +13,7 @@ from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.slots import Slot
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
-from ptxlab.check.race.shadow.shadow_ir import AgentWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord
 from ptxlab.check.race.shadow.transfers import LoadState, TransferWord, first_lane, transferred_ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program

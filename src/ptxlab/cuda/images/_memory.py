@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ptxlab.ptx import elf, fat_binary
 
-__all__ = ["LARGEST", "Reader", "bytes_at", "elf_size", "of_bytes", "own_memory"]
+__all__ = ["LARGEST", "Reader", "bytes_at", "elf_size", "own_memory"]
 
 Reader = Callable[[int, int], bytes]
 """Takes an address and a size; gives the bytes there, fewer where memory ends."""
@@ -30,11 +30,6 @@ def own_memory(address: int, size: int) -> bytes:
                 break
             found += piece
     return bytes(found)
-
-
-def of_bytes(raw: bytes) -> Reader:
-    """A reader of bytes that stand at address 0."""
-    return lambda address, size: raw[address : address + size]
 
 
 def bytes_at(read: Reader, address: int) -> bytes:

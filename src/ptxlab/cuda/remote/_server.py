@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from ptxlab.cuda._install import make_core
-from ptxlab.cuda.bridge import Host
 from ptxlab.cuda.core_types import (
     LOG_BYTES,
     AccessRange,
@@ -29,6 +28,7 @@ from ptxlab.cuda.core_types import (
     TensorMapRequest,
 )
 from ptxlab.cuda.devices import visible_targets
+from ptxlab.cuda.host import Host
 from ptxlab.cuda.memory import TRANSFER
 from ptxlab.cuda.remote._connection import Connection, Disconnected, Kind
 from ptxlab.cuda.remote._shared_memory import SharedMemory

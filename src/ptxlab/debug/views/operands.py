@@ -17,7 +17,8 @@ from ptxlab.machine.launch.mma_records import values_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.operations.tiles import CopiedTile, Product
+    from ptxlab.isa.operations.products import Product
+    from ptxlab.isa.operations.tiles import CopiedTile
     from ptxlab.layout import Major
     from ptxlab.machine.launch.cta import CtaState
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ptxlab.debug._report import Stop
     from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.operations import AsyncOperation
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.layout import Major
 
 __all__ = ["Views"]

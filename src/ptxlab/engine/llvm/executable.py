@@ -25,7 +25,6 @@ __all__ = ["Executable"]
 _STATUS = tuple(Status)
 _COMPILE = 101
 _PC = int(Word.PC)
-_PENDING_COUNT = int(Word.PENDING_COUNT)
 _CURRENT = int(TurnWord.CURRENT)
 
 

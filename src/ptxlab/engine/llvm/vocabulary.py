@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ptxlab.engine.llvm._outlined import bits_of, f32_to_half, half_to_f32, sdiv, smulhi, srem, udiv, umulhi, urem
 from ptxlab.engine.llvm._tables import high_halves, joined, looked_up, looked_up_halves, low_halves, with_halves, with_low_half
 from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
 from ptxlab.native import host
@@ -28,10 +29,6 @@ ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i
 _ROUND = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _TOWARD_ZERO = 11
 """How an instruction of AVX-512 is to round."""
-
-
-def _bits_of(name: str) -> int:
-    return int(name[1:])
 
 
 class LlvmVocabulary:
@@ -107,10 +104,10 @@ class LlvmVocabulary:
         return a
 
     def umulhi(self, a: Value, b: Value) -> Value:
-        return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)
+        return self.call(umulhi, a, b) if self.type(a) == "i64" else umulhi(self, a, b)
 
     def smulhi(self, a: Value, b: Value) -> Value:
-        return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
+        return self.call(smulhi, a, b) if self.type(a) == "i64" else smulhi(self, a, b)
 
     def dot(self, start: Value, a: Value, b: Value) -> Value:
         if 32 * self.width <= host().vector_bits:
@@ -123,16 +120,16 @@ class LlvmVocabulary:
         return [(LlvmVocabulary(self.code, lanes), *(each.part(first, lanes) for each in values)) for first in (0, lanes)]
 
     def udiv(self, a: Value, b: Value) -> Value:
-        return self.call(_udiv, a, b)
+        return self.call(udiv, a, b)
 
     def urem(self, a: Value, b: Value) -> Value:
-        return self.call(_urem, a, b)
+        return self.call(urem, a, b)
 
     def sdiv(self, a: Value, b: Value) -> Value:
-        return self.call(_sdiv, a, b)
+        return self.call(sdiv, a, b)
 
     def srem(self, a: Value, b: Value) -> Value:
-        return self.call(_srem, a, b)
+        return self.call(srem, a, b)
 
     def neg(self, a: Value) -> Value:
         return self.const(0, self.type(a)) - a
@@ -145,7 +142,7 @@ class LlvmVocabulary:
 
     def _shift(self, operation: str, a: Value, amount: Value) -> Value:
         type = self.type(a)
-        width = _bits_of(type)
+        width = bits_of(type)
         if isinstance(amount, Constant):
             return a.operation(operation, amount) if amount.number < width else self.const(0, type)
         inside = self.ult(amount, self.const(width, type))
@@ -153,7 +150,7 @@ class LlvmVocabulary:
 
     def ashr(self, a: Value, amount: Value) -> Value:
         type = self.type(a)
-        last = _bits_of(type) - 1
+        last = bits_of(type) - 1
         if isinstance(amount, Constant):
             return a.operation("ashr", self.const(min(amount.number, last), type))
         most = self.const(last, type)
@@ -249,7 +246,7 @@ class LlvmVocabulary:
 
     def ftosi(self, a: Value, type: str) -> Value:
         # LLVM takes the saturating conversion of a vector apart into scalars.
-        size = 1 << _bits_of(type) - 1
+        size = 1 << bits_of(type) - 1
         low, high = self.const(-float(size), self.type(a)), self.const(float(size), self.type(a))
         raised = self.select(self.flt(a, low), low, a)
         inside = self.select(self.flt(raised, high), raised, self.const(0.0, self.type(a)))
@@ -260,12 +257,12 @@ class LlvmVocabulary:
 
     def half_to_f32(self, a: Value) -> Value:
         if not host().has_half:
-            return self.call(_half_to_f32, a)
+            return self.call(half_to_f32, a)
         return a.cast(f"<{self.width} x half>").convert("fpext", self.vectors["f32"])
 
     def f32_to_half(self, a: Value) -> Value:
         if not host().has_half:
-            return self.call(_f32_to_half, a)
+            return self.call(f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     low_half, high_half = staticmethod(low_halves), staticmethod(high_halves)
@@ -343,82 +340,3 @@ def emit_shared(module: Module, name: str, shared: str, width: int) -> None:
     type = f"<{width} x {ELEMENTS[function.type]}>"
     code = Function(module, name, type, ", ".join(f"{type} %p{i}" for i in range(function.operands)), attributes=WIDE)
     code.ret(function.body(LlvmVocabulary(code, width), *code.parameters))
-
-
-# ------------------------------------------------------------------------ bodies out of line
-
-
-def _umulhi(x: LlvmVocabulary, a: Value, b: Value) -> Value:
-    type = x.type(a)
-    bits = _bits_of(type)
-    wide = f"i{2 * bits}"
-    return x.trunc(x.lshr(x.mul(x.zext(a, wide), x.zext(b, wide)), x.const(bits, wide)), type)
-
-
-def _smulhi(x: LlvmVocabulary, a: Value, b: Value) -> Value:
-    type = x.type(a)
-    bits = _bits_of(type)
-    wide = f"i{2 * bits}"
-    return x.trunc(x.lshr(x.mul(x.sext(a, wide), x.sext(b, wide)), x.const(bits, wide)), type)
-
-
-def _udiv(x: LlvmVocabulary, a: Value, b: Value) -> Value:
-    type = x.type(a)
-    zero = x.eq(b, x.const(0, type))
-    safe = x.select(zero, x.const(1, type), b)
-    if type == "i64":
-        quotient = a.operation("udiv", safe)
-    else:  # a float64 quotient of integers below 2**32 never rounds up to the next integer
-        quotient = x.fdiv(x.uitof(a, "f64"), x.uitof(safe, "f64")).convert("fptoui", x.vectors[type])
-    return x.select(zero, x.const(-1, type), quotient)
-
-
-def _urem(x: LlvmVocabulary, a: Value, b: Value) -> Value:
-    quotient = x.udiv(a, b)  # all ones where b is zero: times zero leaves a
-    return x.sub(a, x.mul(quotient, b))
-
-
-def _sdiv(x: LlvmVocabulary, a: Value, b: Value) -> Value:
-    type = x.type(a)
-    sign = x.ashr(x.xor(a, b), x.const(_bits_of(type) - 1, type))
-    quotient = x.udiv(_magnitude(x, a), _magnitude(x, b))
-    signed = x.sub(x.xor(quotient, sign), sign)
-    return x.select(x.eq(b, x.const(0, type)), x.const(-1, type), signed)
-
-
-def _srem(x: LlvmVocabulary, a: Value, b: Value) -> Value:
-    return x.sub(a, x.mul(x.sdiv(a, b), b))
-
-
-def _magnitude(x: LlvmVocabulary, a: Value) -> Value:
-    type = x.type(a)
-    sign = x.ashr(a, x.const(_bits_of(type) - 1, type))
-    return x.sub(x.xor(a, sign), sign)
-
-
-def _half_to_f32(x: LlvmVocabulary, a: Value) -> Value:
-    """For processors without conversions of 16-bit floats: the exponent is moved by an exact multiplication."""
-    wide = x.zext(a, "i32")
-    magnitude = x.and_(wide, x.const(0x7FFF, "i32"))
-    shifted = x.shl(magnitude, x.const(13, "i32"))
-    finite = x.bitcast(x.fmul(x.bitcast(shifted, "f32"), x.const(2.0**112, "f32")), "i32")
-    special = x.or_(shifted, x.const(0x7F800000, "i32"))
-    bits = x.select(x.ult(magnitude, x.const(0x7C00, "i32")), finite, special)
-    sign = x.shl(x.and_(wide, x.const(0x8000, "i32")), x.const(16, "i32"))
-    return x.bitcast(x.or_(bits, sign), "f32")
-
-
-def _f32_to_half(x: LlvmVocabulary, a: Value) -> Value:
-    """For processors without conversions of 16-bit floats; adding 0.5 rounds to the subnormals' unit, 2**-24."""
-    bits = x.bitcast(a, "i32")
-    magnitude = x.and_(bits, x.const(0x7FFFFFFF, "i32"))
-    half = x.const(0x3F000000, "i32")
-    small = x.sub(x.bitcast(x.fadd(x.bitcast(magnitude, "f32"), x.bitcast(half, "f32")), "i32"), half)
-    odd = x.and_(x.lshr(magnitude, x.const(13, "i32")), x.const(1, "i32"))
-    normal = x.lshr(x.add(x.add(magnitude, odd), x.const(0xC8000FFF, "i32")), x.const(13, "i32"))
-    result = x.select(x.ult(magnitude, x.const(0x38800000, "i32")), small, normal)
-    infinity = x.const(0x7F800000, "i32")
-    large = x.select(x.ult(infinity, magnitude), x.const(0x7E00, "i32"), x.const(0x7C00, "i32"))
-    result = x.select(x.ult(magnitude, x.const(0x47800000, "i32")), result, large)
-    sign = x.and_(x.lshr(bits, x.const(16, "i32")), x.const(0x8000, "i32"))
-    return x.trunc(x.or_(result, sign), "i16")

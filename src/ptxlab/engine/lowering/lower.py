@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ptxlab._digests import blake2b
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
 from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
+from ptxlab.engine.lowering._named_operands import NamedOperands, Undeclared
 from ptxlab.engine.lowering.frame import assign_frame, find_liveness
-from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
+from ptxlab.engine.lowering.functions import called_functions
 from ptxlab.engine.lowering.loaded.values import find_loaded_values
-from ptxlab.engine.lowering.matching import Mismatch, candidates, fits, shape_of
+from ptxlab.engine.lowering.matching import Mismatch, candidates, fits
 from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
-from ptxlab.engine.lowering.special_registers import CONSTANTS
 from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
 from ptxlab.engine.program import Program
 from ptxlab.isa import load_families
@@ -23,7 +22,7 @@ from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.catalogue import Control, Qualifiers, Row
 from ptxlab.isa.control import inserted
 from ptxlab.isa.kinds import type_bits
-from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.isa.operands import Op, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import TextOrder, ast, line_text, operand_span, text_without_bodies
 
@@ -31,10 +30,6 @@ __all__ = ["Lowering", "lower", "resolve"]
 
 _MOST_ERRORS = 100
 _UNUSED = Unused()
-
-
-class _Undeclared(Exception):
-    """A name that is not defined here; the arguments are the code of the diagnostic, the name, and the message."""
 
 
 def lower(module: ast.Module, function: ast.Function, *, contract: bool = False) -> Program:
@@ -63,7 +58,7 @@ def resolve(module: ast.Module, function: ast.Function) -> Lowering:
     return lowering
 
 
-class Lowering:
+class Lowering(NamedOperands):
     """One function being lowered."""
 
     def __init__(self, module: ast.Module, function: ast.Function) -> None:
@@ -228,7 +223,7 @@ class Lowering:
             guard = self.guard(statement, scope)
             known = scope.resolved
             found = [known.get(id(operand)) or self._find(operand, scope) for operand in statement.operands]
-        except _Undeclared as error:
+        except Undeclared as error:
             branches = rows[0].row.semantics in (Control.BRANCH, Control.INDEXED_BRANCH)
             code, name, message = error.args
             self.error(statement, *self._explained(code, name, message, branches, scope), name)
@@ -247,15 +242,6 @@ class Lowering:
         if row.kind == "control":
             item.ends, item.falls = True, guard is not None
             item.targets = self._targets(statement, item.op, scope)
-
-    def operand(self, operand: ast.Operand, scope: Scope) -> Resolved:
-        """An operand with its names resolved."""
-        return (scope.resolved.get(id(operand)) or self._find(operand, scope))[1]
-
-    def _find(self, operand: ast.Operand, scope: Scope) -> tuple[ast.Operand, Resolved, int]:
-        resolved = self._resolve(operand, scope)
-        found = scope.resolved[id(operand)] = (operand, resolved, shape_of(resolved, self.table.registers))
-        return found
 
     def add(self, opcode: str, row: Row, q: Qualifiers, operands: tuple[Resolved, ...], guard: Reg | None, line: int, column: int) -> Item:
         """Append an instruction."""
@@ -302,9 +288,9 @@ class Lowering:
             return None
         found = self.table.lookup(scope, guard.predicate)
         if found is None:
-            raise _Undeclared("U203", guard.predicate, f"the guard {guard.predicate} is not declared")
+            raise Undeclared("U203", guard.predicate, f"the guard {guard.predicate} is not declared")
         if not isinstance(found, int) or self.table.registers[found].bits != 1:
-            raise _Undeclared("U208", guard.predicate, f"the guard {guard.predicate} is not a predicate register")
+            raise Undeclared("U208", guard.predicate, f"the guard {guard.predicate} is not a predicate register")
         return Reg(found, guard.negated)
 
     def _targets(self, statement: ast.Instruction, op: Op, scope: Scope) -> tuple[int, ...]:
@@ -327,81 +313,3 @@ class Lowering:
                 return ()
             found.append(number)
         return tuple(found)
-
-    # ----------------------------------------------------------------------------------------------------------- operands
-
-    def _resolve(self, operand: ast.Operand, scope: Scope) -> Resolved:
-        kind = type(operand)
-        if kind is ast.Name:
-            return self._name(operand.text, scope, 0)  # type: ignore[union-attr]
-        if kind is ast.Integer:
-            return Const(operand.value)  # type: ignore[union-attr]
-        if kind is ast.Memory:
-            return self._memory(operand, scope)  # type: ignore[arg-type]
-        if isinstance(operand, ast.Float):
-            return Const(operand.bits, operand.width)
-        if isinstance(operand, ast.Vector | ast.Arguments):
-            items: list[Resolved] = []
-            for item in operand.items:
-                resolved = self._resolve(item, scope)
-                items.extend(resolved.items if isinstance(resolved, Group) else (resolved,))
-            return Group(tuple(items))
-        if isinstance(operand, ast.Pair):
-            return PairOf(self._resolve(operand.first, scope), self._resolve(operand.second, scope))
-        if isinstance(operand, ast.Not | ast.Negative):
-            inner = self._name(operand.operand.text, scope, 0)
-            if not isinstance(inner, Reg):
-                raise _Undeclared("U206", operand.operand.text, f"{operand.operand.text} cannot be negated: it is no register")
-            return replace(inner, negated=True)
-        if isinstance(operand, ast.Offset):
-            base = self._name(operand.base.text, scope, operand.offset)
-            if isinstance(base, Reg):
-                raise _Undeclared("U206", operand.base.text, f"{operand.base.text}: a register takes an offset only inside brackets")
-            return base
-        return _UNUSED
-
-    def _memory(self, operand: ast.Memory, scope: Scope) -> Resolved:
-        extra = tuple(self._resolve(item, scope) for item in operand.extra)
-        if isinstance(operand.base, ast.Integer):
-            return Addr(None, operand.base.value + operand.offset, extra)
-        base = self._name(operand.base.text, scope, 0)
-        if isinstance(base, Const):
-            return Addr(None, base.value + operand.offset, extra)
-        if not isinstance(base, Reg | SymbolAddress) or (isinstance(base, SymbolAddress) and base.space == "label"):
-            raise _Undeclared("U206", operand.base.text, f"{operand.base.text} is no address")
-        return Addr(base, operand.offset, extra)
-
-    def _name(self, name: str, scope: Scope, offset: int) -> Resolved:
-        found = self.table.lookup(scope, name)
-        if isinstance(found, int):
-            return Reg(found)
-        if found is not None:
-            return Group(tuple(map(Reg, found)))
-        if name in CONSTANTS:
-            return Const(CONSTANTS[name] + offset)
-        for at in scope.outwards():
-            if name in at.variables:
-                return self._variable(at.variables[name], offset)
-            if name in at.bound:
-                bound = at.bound[name]
-                return replace(bound, offset=bound.offset + offset)
-            if name in at.labels or name in at.targets:
-                return SymbolAddress("label", name, 0)
-        if name in self.parameters:
-            return SymbolAddress("param", name, self.parameters[name] + offset)
-        if name in self.globals:
-            return self._variable(self.globals[name], offset)
-        if definition(self.module, name) is not None:
-            return SymbolAddress("func", name, function_addresses(self.module)[name])
-        if name.startswith("%"):
-            raise _Undeclared("U203", name, f"the register {name} is not declared")
-        raise _Undeclared("U205", name, f"{name} is not declared")
-
-    def _variable(self, variable: ast.Variable, offset: int) -> SymbolAddress:
-        space, name = variable.space.split("::")[0], variable.name
-        if space == "shared":
-            return SymbolAddress("shared", name, self.shared_at[id(variable)] + offset)
-        if space in ("local", "param"):
-            return SymbolAddress("local", name, self.local_at[id(variable)] + offset)
-        self.symbols[name] = None
-        return SymbolAddress("const" if space == "const" else "global", name, offset)

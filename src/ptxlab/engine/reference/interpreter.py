@@ -17,11 +17,13 @@ from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.lowering.matching import OperandSpec, element_type, operand_specs, read_source, write_result
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers, operand_registers
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
+from ptxlab.engine.reference._exchanges import shuffled
+from ptxlab.engine.reference._lane_accesses import Stop, fault_at
 from ptxlab.engine.reference._loaded_values import note_moves
-from ptxlab.engine.reference._native_ops import Stop, drain_copies, fault_at, perform_native, shuffled
+from ptxlab.engine.reference._native_ops import drain_copies, perform_native
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.engine.reference.warp import ALL_LANES, ShadowRows, Warp, lanes_of, mask_of
-from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary, operands_once
+from ptxlab.engine.undefined.vocabulary import Shadowed, ShadowVocabulary, operands_once
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.kinds import TYPE_BITS, type_bits
 from ptxlab.isa.native_ops import Collective, LaneAccess, Native

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Row
 from ptxlab.isa.operands import Const, Group, Resolved
-from ptxlab.isa.operations.tiles import RegisterMatrix
+from ptxlab.isa.operations.matrices import RegisterMatrix
 from ptxlab.layout import matrix_fragment
 
 __all__ = ["gather_ab", "gather_cd", "immediate", "read", "register_matrix", "scatter_d", "selectors", "write"]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ptxlab._arrays import distinct
 from ptxlab.isa import context
 from ptxlab.isa.mma._fragments import register_matrix, scatter_d, write
-from ptxlab.isa.operations.tiles import HeldLine, Product, ProductPlace, RegisterMatrix
+from ptxlab.isa.operations.matrices import RegisterMatrix
+from ptxlab.isa.operations.products import HeldLine, Product, ProductPlace
 
 __all__ = ["WarpProduct"]
 

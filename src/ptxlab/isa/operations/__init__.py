@@ -1,6 +1,7 @@
 """Asynchronous operations between issue and completion, the bytes that operations read and write, and the data that they move.
 
-The tiles and products of matrices stand in `ptxlab.isa.operations.tiles`.
+What copies place in shared memory stands in `ptxlab.isa.operations.tiles`, the matrices of products in
+`ptxlab.isa.operations.matrices`, and products in numbers in `ptxlab.isa.operations.products`.
 """
 
 from __future__ import annotations

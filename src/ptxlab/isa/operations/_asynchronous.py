@@ -15,7 +15,9 @@ from ptxlab.isa.operands import Op
 if TYPE_CHECKING:
     from ptxlab.isa.context import Cta
     from ptxlab.isa.operations._accesses import MemoryAccess
-    from ptxlab.isa.operations.tiles import CopiedBytes, CopiedTile, MatrixProduct, Product, TensorCopy
+    from ptxlab.isa.operations.matrices import MatrixProduct, TensorCopy
+    from ptxlab.isa.operations.products import Product
+    from ptxlab.isa.operations.tiles import CopiedBytes, CopiedTile
 
 __all__ = ["AsyncOperation", "UndefinedBits"]
 

@@ -2,7 +2,7 @@
 
 One unit of the GPU computes them and those of `_reciprocals`: `_approximation_unit`. The instructions without ``.ftz`` scale their operand
 and result around the unit, as the assembler's code for sm_90 does. Sums are masked below the sign, which they never reach, so that the sign
-of a result is defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
+of a result is defined where that of the operand is (`ptxlab.engine.undefined.vocabulary`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 For most operands the unit of the GPU gives the truncated reciprocal or the next number, and roots whose bits are a difference or a sum of
 the bits of the operand and of what `excess` gives. The other operands, such as zero, infinity and NaN, are rare. The instructions without
 ``.ftz`` scale subnormal and very large operands and their results around the unit, as the assembler's code for sm_90 does. Signs are those
-of the operands, so that they are defined where those are (`ptxlab.engine.shadow_vocabulary`).
+of the operands, so that they are defined where those are (`ptxlab.engine.undefined.vocabulary`).
 """
 
 from __future__ import annotations

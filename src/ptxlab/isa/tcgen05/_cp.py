@@ -21,7 +21,8 @@ from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Pipe
 from ptxlab.isa.form import IGNORED, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, Address, Register
 from ptxlab.isa.operands import Op
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, TensorCopy
+from ptxlab.isa.operations.matrices import MatrixOperand, TensorCopy
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, common, operand

@@ -12,7 +12,7 @@ from ptxlab._records import dataclass
 from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask, check_mma
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.tcgen05._state import freed, state_of
 from ptxlab.layout import Major, PlacedOperand, operand_index
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS

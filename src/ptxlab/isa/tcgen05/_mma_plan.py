@@ -17,7 +17,7 @@ from ptxlab._records import dataclass
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.formats import decode
 from ptxlab.isa import context, operations
-from ptxlab.isa.operations.tiles import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
+from ptxlab.isa.operations.matrices import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._agreement import ask_address, words_to_ask
 from ptxlab.isa.tcgen05._collectors import HeldMatrix

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask
 from ptxlab.isa import context
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.tcgen05._collectors import HeldMatrix
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._mma_plan import Plan

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.operations.tiles import NO_BYTES, HeldLine, Product, ProductPlace
+from ptxlab.isa.operations.products import NO_BYTES, HeldLine, Product, ProductPlace
 from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.isa.tcgen05._mma_units import Unit

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa import context
-from ptxlab.isa.operations.tiles import ScaleFactors
+from ptxlab.isa.operations.matrices import ScaleFactors
 from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES
 from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
 from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of

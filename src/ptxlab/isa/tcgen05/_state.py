@@ -13,7 +13,8 @@ from ptxlab._records import dataclass
 from ptxlab.isa import context, operations
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
-from ptxlab.isa.operations.tiles import MatrixProduct, Product, TensorCopy
+from ptxlab.isa.operations.matrices import MatrixProduct, TensorCopy
+from ptxlab.isa.operations.products import Product
 from ptxlab.isa.tcgen05._collectors import COLLECTORS_BASE, Collectors
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS

@@ -14,7 +14,7 @@ from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context, operations
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.warpgroup_words import A_BYTES, WARPS, Base
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_index, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._matrices import matrices_of

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ptxlab._arrays import distinct
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
-from ptxlab.isa.operations.tiles import NO_BYTES, HeldLine, Product, ProductPlace, RegisterMatrix
+from ptxlab.isa.operations.matrices import RegisterMatrix
+from ptxlab.isa.operations.products import NO_BYTES, HeldLine, Product, ProductPlace
 from ptxlab.isa.warpgroup_words import WARPS
 from ptxlab.isa.wgmma._fragments import a_index
 from ptxlab.isa.wgmma._plan import codes_of_a

@@ -18,7 +18,7 @@ from ptxlab._records import dataclass
 from ptxlab.isa import context
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Const, Op
-from ptxlab.isa.operations.tiles import MatrixProduct
+from ptxlab.isa.operations.matrices import MatrixProduct
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
     HELD_BYTES,

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import BarrierCell, ClusterCell
-from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState
 from ptxlab.machine.launch.host_memory import ClusterCount, CtaMemory
@@ -23,6 +21,7 @@ from ptxlab.machine.launch.prepared import Prepared, prepared
 from ptxlab.machine.launch.program_facts import facts_of
 from ptxlab.machine.launch.reports import Reports
 from ptxlab.machine.launch.sms import Sm, Sms
+from ptxlab.machine.memory.addressed import AddressedMemory
 from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
@@ -36,7 +35,7 @@ from ptxlab.machine.warp.warp import ALL_LANES, Warp
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
-    from ptxlab.isa.operations.tiles import MatrixOperand
+    from ptxlab.isa.operations.matrices import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine.observe.addition_order import Additions
     from ptxlab.machine.warp.frame import Frame
@@ -47,11 +46,10 @@ __all__ = ["Launch", "roots_of"]
 
 T = TypeVar("T")
 
-_WINDOW = 1 << 32
 _LIVE, _ALLOCATION_COUNT, _LIVE_THREADS = int(Word.LIVE), int(Word.ALLOCATION_COUNT), int(BarrierCell.LIVE)
 
 
-class Launch(Prepared):
+class Launch(Prepared, AddressedMemory):
     """The state of one launch; see `ptxlab.isa.Machine`."""
 
     def __init__(
@@ -349,66 +347,13 @@ class Launch(Prepared):
 
     # ---------------------------------------------------------------------------------------- the machine for handlers
 
-    def perform_copies(self, cta: CtaState, rows: NDArray[np.uint64]) -> None:
-        """Perform deferred non-bulk copies: rows as in ``Word.PENDING``."""
-        self.device.memory.copy_to_shared(cta.shared, rows)
-
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         """Which descriptor would read a matrix operand that this one cannot read."""
         return "" if self.observer is None else self.observer.advice(operand, cta)
 
-    def shared_at(self, t: Any, address: int) -> tuple[CtaState, int]:
-        """Return the CTA and the window offset of a shared-window or generic address in shared memory."""
-        if address >= _WINDOW:
-            address -= SHARED_WINDOW
-        rank = address >> SHARED_RANK_SHIFT
-        cta: CtaState = t.cta
-        if rank == cta.rank:
-            return cta, address & 0xFF_FFFF
-        ctas = cta.group.ctas
-        if not 0 <= rank < len(ctas):
-            raise Misuse(
-                "M407",
-                f"the address {address:#x} names CTA rank {rank} of a cluster of {len(ctas)}"
-                if 0 <= rank < 256
-                else f"{address:#x} is not an address in shared memory",
-                fix="give the address of a .shared variable, or what mapa makes of it for a CTA of the cluster",
-            )
-        if ctas[rank].exited:
-            raise Misuse(
-                "M407",
-                f"the address {address:#x} names the shared memory of CTA rank {rank}, which has exited",
-                fix="synchronise the CTAs of the cluster with barrier.cluster before they exit, or let CTA rank "
-                f"{rank} wait on its mbarrier until the other CTAs no longer use its shared memory",
-            )
-        return ctas[rank], address & 0xFF_FFFF
-
-    def global_view(self, t: Any, address: int, size: int, write: bool, most: int = 0) -> NDArray[np.uint8]:
-        """Return bytes of one global allocation as a view."""
-        found = self.device.memory.view(address, size, write, most)
-        if write and self.journal is not None:
-            self.journal.before_write(address, len(found))
-        if write and len(found) < most:
-            self.clipped = True
-        return found
-
     def of_program(self, find: Callable[[Any], T]) -> T:
         """``find(program)``, which is called once for all launches of the program."""
         return self.facts.of(find)
-
-    def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:
-        """Return the bytes at a generic, global or param address."""
-        if PARAM_WINDOW <= address < PARAM_WINDOW + _WINDOW:
-            start = address - PARAM_WINDOW - PARAM_BASE
-            if start < 0 or start + size > len(self.parameter_bytes):
-                raise Misuse("M409", f"read of {size} bytes at {address:#x}, outside the kernel parameters")
-            return self.parameter_bytes[start : start + size]
-        if SHARED_WINDOW <= address < SHARED_WINDOW + _WINDOW:
-            where, offset = self.shared_at(t, address)
-            if offset + size > len(where.shared):
-                raise Misuse("M406", f"read of {size} bytes at {address:#x}, outside the {len(where.shared)} bytes of shared memory")
-            return where.shared[offset : offset + size]
-        return self.device.memory.view(address, size)
 
     def run(self) -> None:
         """Run the launch to its end, from its start or from where it stands."""

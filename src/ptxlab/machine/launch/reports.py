@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ptxlab import ptx
-from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
+from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
 from ptxlab.isa.context import Misuse
@@ -16,6 +16,7 @@ from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, N
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.indeterminate import described
+from ptxlab.machine.warp.lane_texts import lane_text, who_text
 from ptxlab.machine.warp.pending_registers import (
     Early,
     early_uses,
@@ -39,26 +40,6 @@ _MOST_NAMES = 8
 
 class LaunchEnded(Exception):
     """The launch ends early; the finding that ends it is in the reports."""
-
-
-def lane_text(mask: int) -> str:
-    """Lanes of a mask as ranges: ``0-15, 31``."""
-    return ", ".join(ranges(i for i in range(32) if mask >> i & 1))
-
-
-def who_text(groups: Iterable[ConvergedLanes]) -> str:
-    """Name all of these groups of converged lanes, as ranges: ``CTAs (0-3, 0, 0) warps 0-1 lanes 0-31``."""
-    warps: dict[tuple[tuple[int, int, int], int], list[int]] = {}
-    for group in groups:
-        warps.setdefault((group.warp.cta.ctaid, group.mask), []).append(group.warp.warp_id)
-    columns: dict[tuple[int, int, str, int], list[int]] = {}
-    for ((x, y, z), mask), numbers in warps.items():
-        columns.setdefault((z, y, ", ".join(ranges(sorted(numbers))), mask), []).append(x)
-    return "; ".join(
-        f"CTA{'s' * ('-' in run)} ({run}, {y}, {z}) warp{'s' * (not which.isdecimal())} {which} lanes {lane_text(mask)}"
-        for (z, y, which, mask), xs in columns.items()
-        for run in ranges(sorted(xs))
-    )
 
 
 class Reports:

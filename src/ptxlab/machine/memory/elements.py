@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -40,16 +39,19 @@ class ArrayPlace:
 
     @property
     def contiguous_bytes(self) -> int:
-        """The bytes from the first element to the end of the last one, if there are no others between them; else 0.
+        """The bytes from the first element to the end of the last one, if each of them belongs to one element; else 0.
 
         Examples
         --------
         >>> [ArrayPlace("c", 0x1000, "float32", 4, (2, 3), strides).contiguous_bytes for strides in ((12, 4), (4, 8), (16, 4))]
         [24, 24, 0]
         """
-        reach = sum(stride * (count - 1) for stride, count in zip(self.strides, self.shape, strict=True)) + self.itemsize
-        size = self.itemsize * math.prod(self.shape)
-        return size if size == reach and min(self.strides, default=0) >= 0 else 0
+        size = self.itemsize
+        for stride, count in sorted(zip(self.strides, self.shape, strict=True)):
+            if stride < 0 or (count != 1 and stride != size):
+                return 0
+            size *= count
+        return size
 
     def indices(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
         """The elements that hold some bytes, as rows [element, dimension], in order and each once; what holds no byte of these is left out.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -118,10 +118,12 @@ class DeviceMemory:
     """All allocations of a device, live and freed; addresses are never used twice.
 
     ``rows`` is the table that compiled code searches: base, size, host address, flags (bit 0 readable, bit 1 writable), sorted by base.
-    ``chooses_addresses`` says that device addresses do not depend on where the host keeps the bytes.
+    ``chooses_addresses`` says that device addresses do not depend on where the host keeps the bytes. ``refuses_write`` is called with an
+    allocation that cannot be written, before a write to it is refused.
     """
 
     chooses_addresses = True
+    refuses_write: Callable[[Allocation], None] | None = None
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
@@ -347,6 +349,8 @@ class DeviceMemory:
                 if address + size > end:
                     text = f"{verb} runs {address + size - end} bytes past the end of {found}"
                     return AccessError("M402", text, details=found.elements((address,)))
+                if self.refuses_write is not None:
+                    self.refuses_write(found)
                 return AccessError("M404", f"{verb}, in read-only memory: {found}", details=found.elements((address,)))
             if address - end < _GUARD:
                 state = "freed " if found.freed else ""

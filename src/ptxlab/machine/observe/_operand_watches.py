@@ -25,7 +25,7 @@ from ptxlab.machine.observe.provenance import SharedWatch, Watch
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import LoadedWord
-    from ptxlab.isa.operations.tiles import HeldLine, Product
+    from ptxlab.isa.operations.products import HeldLine, Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.warp.warp import Warp
 

@@ -28,7 +28,7 @@ from ptxlab.machine.observe.operand_writers import operand_writers
 from ptxlab.machine.observe.provenance import Watch
 
 if TYPE_CHECKING:
-    from ptxlab.isa.operations.tiles import Product, ProductPlace
+    from ptxlab.isa.operations.products import Product, ProductPlace
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import DeviceMemory
@@ -39,7 +39,6 @@ __all__ = ["with_contributions"]
 
 Codes = NDArray[Any]
 Mask = NDArray[np.bool_]
-Ctaid = tuple[int, int, int]
 
 _BESIDE = {"a": (("scale_a", "scale factors"), ("metadata", "sparsity metadata")), "b": (("scale_b", "scale factors"),)}
 """What a product takes beside a row of A and a column of B, and what it is called there."""

@@ -16,7 +16,7 @@ from ptxlab.machine.observe.observer import Observer
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.operations.tiles import MatrixOperand, Product
+    from ptxlab.isa.operations.matrices import MatrixOperand
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay

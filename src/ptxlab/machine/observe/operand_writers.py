@@ -22,7 +22,7 @@ from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.observe.provenance import CopiedBytes
 
 if TYPE_CHECKING:
-    from ptxlab.isa.operations.tiles import HeldLine
+    from ptxlab.isa.operations.products import HeldLine
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
 

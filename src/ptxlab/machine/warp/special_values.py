@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.machine.warp._registers import ALL_LANES
+from ptxlab.machine.warp._register_rows import ALL_LANES
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState

@@ -16,14 +16,15 @@ from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import Wait
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.isa.operations import MemoryAccess
-from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
+from ptxlab.machine.warp._register_rows import ALL_LANES, lanes_of
+from ptxlab.machine.warp._registers import Registers
 from ptxlab.machine.warp.context_words import AT
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operations import AsyncOperation
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.frame import Frame

@@ -18,7 +18,7 @@ from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import Allocation, large_page_bytes
 from ptxlab.native import address_of
 
-__all__ = ["AccessMaps", "Groups", "conflict", "mark_ranges", "put", "read_groups", "write_groups"]
+__all__ = ["AccessMaps", "Groups", "conflict", "mark_ranges", "put", "read_groups", "write_all", "write_groups"]
 
 _WORDS = GROUP_BITMAP_BYTES // 8
 
@@ -44,16 +44,17 @@ def write_groups(file: int, allocation: Allocation, groups: Groups) -> None:
     block = np.empty((_BLOCK, GROUP_BYTES), np.uint8)
     for start in range(0, inner, _BLOCK):
         numbers = groups.numbers[start : min(start + _BLOCK, inner)]
-        _append(file, np.take(whole, numbers, axis=0, out=block[: len(numbers)], mode="clip"))  # other modes copy twice
+        write_all(file, np.take(whole, numbers, axis=0, out=block[: len(numbers)], mode="clip").reshape(-1).data)  # other modes copy twice
     if inner < len(groups.numbers):
         block[0, : len(end)] = end
-        _append(file, block[:1])
+        write_all(file, block[0].data)
 
 
-def _append(file: int, rows: NDArray[np.uint8]) -> None:
-    data = rows.reshape(-1).data
-    while data:
-        data = data[os.write(file, data) :]
+def write_all(file: int, data: bytes | memoryview) -> None:
+    """Append bytes to a file, in several writes where one does not take all. `OSError` if there is no memory for them."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def read_groups(file: int, written: dict[int, Groups]) -> Iterator[tuple[int, Groups, NDArray[np.uint8]]]:

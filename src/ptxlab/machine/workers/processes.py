@@ -25,8 +25,8 @@ from ptxlab import native
 from ptxlab._records import dataclass
 from ptxlab.machine.launch.program_facts import depends_on_schedule, lets_others_start, may_poll
 from ptxlab.machine.memory.global_memory import ALIGNMENT
-from ptxlab.machine.workers.accesses import Groups, conflict, mark_ranges, put, read_groups
-from ptxlab.machine.workers.worker import RANGE, Alone, Done, serve
+from ptxlab.machine.workers.accesses import Groups, conflict, mark_ranges, put, read_groups, write_all
+from ptxlab.machine.workers.worker import RANGE, Alone, Done, UnexpectedWrite, serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -65,13 +65,10 @@ def run_clusters(launch: Launch) -> None:
 
 
 def _run_workers(launch: Launch) -> None:
-    """Run all clusters in workers; first as if they wrote the same allocations as those of the last launch."""
-    workers = _Workers(launch)
+    """Run all clusters in workers; again, if they have not written the same allocations as those of the last launch."""
     try:
-        workers.run()
-    except Alone:
-        if workers.written is None:
-            raise
+        _Workers(launch).run()
+    except UnexpectedWrite:
         launch.facts.written = None
         _Workers(launch).run()
 
@@ -111,7 +108,7 @@ class _Workers:
 
     Attributes
     ----------
-    written : the numbers of the only allocations that they may write; None if they may write all
+    written : the numbers of the only allocations that they are expected to write; None if they may write all
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -124,7 +121,7 @@ class _Workers:
         self._ended = 0
 
     def run(self) -> None:
-        """Run the clusters that are left; `Alone` if this must be done by one process."""
+        """Run the clusters that are left; `Alone` if one process must do this, `UnexpectedWrite` if workers must that may write all."""
         _refuse_memory(self._allocations)
         mark_ranges()
         launch = self._launch
@@ -132,16 +129,13 @@ class _Workers:
         ranges = list(_ranges(clusters, self._count, alone=launch.policy == "random"))
         files: list[int] = []
         try:
-            others, *results = (_memory_file(files) for _ in range(1 + self._count))
-            os.write(others, b"".join(RANGE.pack(each.start, each.stop) for each in ranges[self._count :]))
-            os.lseek(others, 0, os.SEEK_SET)
+            others, *results = _memory_files(files, 1 + self._count, ranges[self._count :])
             for first, file in zip(ranges, results, strict=False):
                 self._fork(first, others, file)
             parts = self._gather()
             written = [part.written for part in parts]
             numbers = sorted(set().union(*written))
-            for process in self._processes:
-                process.connection.send(numbers)
+            self._send(numbers)
             read: list[dict[int, Groups]] = self._gather()
             found = conflict(written, read)
             if found is not None:
@@ -173,9 +167,9 @@ class _Workers:
         """Make a worker process; an interrupt waits until it is among those that are ended."""
         from multiprocessing import Pipe
 
-        here, there = Pipe()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # until the worker ignores it
         try:
+            here, there = Pipe()
             with warnings.catch_warnings():
                 # A process with several threads may be forked here: the worker needs no lock that another thread can hold.
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -210,14 +204,22 @@ class _Workers:
                 outside.turn()
         return [last[process.pid] for process in self._processes]
 
+    def _send(self, numbers: list[int]) -> None:
+        """Ask each worker for its reads of the allocations with these numbers."""
+        try:
+            for process in self._processes:
+                process.connection.send(numbers)
+        except OSError:
+            raise Alone("a worker process has died") from None
+
     @staticmethod
     def _receive(process: _Process) -> Any:
         try:
             message = process.connection.recv()
         except (EOFError, OSError):
             raise Alone("a worker process has died") from None
-        if isinstance(message, str):
-            raise Alone(message)
+        if isinstance(message, (Alone, UnexpectedWrite)):
+            raise message
         return message
 
     def _progress(self, process: _Process, done: Done) -> None:
@@ -258,13 +260,16 @@ def _ranges(clusters: range, workers: int, alone: bool) -> Iterator[range]:
         clusters = clusters[size:]
 
 
-def _memory_file(files: list[int]) -> int:
-    """A file in memory that this process shares with its workers, which is appended to files. `Alone` if there can be none."""
+def _memory_files(files: list[int], count: int, ranges: Sequence[range]) -> list[int]:
+    """Append files in memory, which this process shares with its workers; the first one holds ranges. `Alone` if there can be none."""
     try:
-        files.append(os.memfd_create("ptxlab"))
+        for _ in range(count):
+            files.append(os.memfd_create("ptxlab"))
+        write_all(files[0], b"".join(RANGE.pack(each.start, each.stop) for each in ranges))
+        os.lseek(files[0], 0, os.SEEK_SET)
     except OSError as error:
         raise Alone(f"there can be no shared memory: {error}") from None
-    return files[-1]
+    return files
 
 
 def _refuse_memory(allocations: list[Allocation]) -> None:

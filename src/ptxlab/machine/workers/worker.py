@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import Allocation
 
-__all__ = ["RANGE", "Alone", "Done", "Part", "Worker", "serve"]
+__all__ = ["RANGE", "Alone", "Done", "Part", "UnexpectedWrite", "Worker", "serve"]
 
 RANGE = Struct("=qq")
 """The first cluster of a range, and the one behind its last."""
@@ -27,6 +27,10 @@ RANGE = Struct("=qq")
 
 class Alone(Exception):
     """The launch must run with one worker; the text says why."""
+
+
+class UnexpectedWrite(Exception):
+    """A worker writes to an allocation of which it was expected that workers only read it."""
 
 
 @dataclass(slots=True)
@@ -61,8 +65,8 @@ class Worker:
     def __init__(self, launch: Launch, allocations: list[Allocation], written: frozenset[int] | None) -> None:
         self._launch = launch
         self._allocations = allocations
-        for number, allocation in enumerate(allocations):
-            allocation.writable &= written is None or number in written
+        if written is not None:
+            self._expect_writes(written)
         self._found = launch.reports.number
         scheduler = launch.scheduler
         self._before = launch.done_ctas, scheduler.instructions, launch.warps_started, list(scheduler.services)
@@ -72,6 +76,18 @@ class Worker:
         launch.options = replace(launch.options, progress=None, outside=None)
         scheduler.outside = None
         launch.employ(self)
+
+    def _expect_writes(self, written: frozenset[int]) -> None:
+        """Refuse writes to all allocations but those with these numbers."""
+        only_read = [each for number, each in enumerate(self._allocations) if each.writable and number not in written]
+        for each in only_read:
+            each.writable = False
+
+        def refuses_write(allocation: Allocation) -> None:
+            if allocation in only_read:
+                raise UnexpectedWrite
+
+        self._launch.device.memory.refuses_write = refuses_write
 
     def leave(self, why: str) -> NoReturn:
         """End this worker: the launch must run with one."""
@@ -129,9 +145,9 @@ def serve(
 ) -> NoReturn:
     """Be a worker: run ranges of clusters, and then receive the numbers of the allocations whose reads are asked for.
 
-    ``written`` are the numbers of the only allocations that may be written, if not None: a write to another one is a finding, as to memory
-    that cannot be written. Accesses to others need not be marked. ``others`` is a file with ranges that all workers read: each takes the
-    first one that no other worker has taken. ``results`` is a file of this worker (`write_groups`).
+    ``written`` are the numbers of the only allocations that are expected to be written, if not None: a write to another one ends the worker
+    (`UnexpectedWrite`). Accesses to others need not be marked. ``others`` is a file with ranges that all workers read: each takes the first
+    one that no other worker has taken. ``results`` is a file of this worker (`write_groups`). An exception that ends the worker is sent.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has made this one ends it
     status = 1
@@ -144,10 +160,10 @@ def serve(
         connection.send(worker.finish(results))
         connection.send(worker.maps.read(connection.recv()))
         status = 0
-    except Alone as alone:
-        connection.send(str(alone))
+    except (Alone, UnexpectedWrite) as reason:
+        connection.send(reason)
     except LaunchEnded:
-        connection.send("a finding ends the launch")
+        connection.send(Alone("a finding ends the launch"))
     finally:
         os._exit(status)
 

@@ -45,7 +45,7 @@ from ptxlab.profile.model.traffic import Sample
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import Cluster, CtaState
     from ptxlab.machine.launch.launch import Launch
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ptxlab.isa.operations import MemoryAccess
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 
 __all__ = ["copy_wavefronts", "operand_wavefronts"]
 

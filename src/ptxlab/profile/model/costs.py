@@ -31,7 +31,7 @@ from ptxlab.isa.effects import (
     WaitGroup,
 )
 from ptxlab.isa.operands import Const
-from ptxlab.isa.operations.tiles import Rate
+from ptxlab.isa.operations.products import Rate
 from ptxlab.isa.pipes import Pipe, pipe_of
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.parameters import Parameters

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from ptxlab.engine.llvm.entry_points import Nodes
-from ptxlab.isa.operations.tiles import Rate
+from ptxlab.isa.operations.products import Rate
 from ptxlab.profile.counters.columns import COLUMNS
 from ptxlab.profile.model.costs import costs_of
 from ptxlab.profile.model.memory import Held, Touch, held

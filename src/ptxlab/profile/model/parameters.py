@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from ptxlab.isa.operations.tiles import Rate
+from ptxlab.isa.operations.products import Rate
 from ptxlab.isa.pipes import Pipe
 
 __all__ = ["TARGETS", "Parameters", "parameters_of"]
@@ -151,7 +151,7 @@ class Parameters:
     l2_total: float = _known(_KERNELS, 3600.0)
     """Different bytes that L2 gives to all SMs in a cycle; SMs that want the same bytes share them."""
     tensor_peaks: Mapping[str, float] = _table("", _PEAKS_HOPPER)
-    """Multiplications and additions of dense products in a cycle of an SM, by `ptxlab.isa.operations.tiles.Rate.types`."""
+    """Multiplications and additions of dense products in a cycle of an SM, by `ptxlab.isa.operations.products.Rate.types`."""
 
     def peak(self, rate: Rate) -> float:
         """Operations in a cycle of an SM, of a sparse product as if it were dense; types that are not listed are as fast as ``int8``."""

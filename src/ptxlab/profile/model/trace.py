@@ -16,7 +16,7 @@ from ptxlab.engine.context import Word
 from ptxlab.isa.context import Cta
 from ptxlab.isa.effects import Asynchronous, CtaBarrier, Unit
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
-from ptxlab.isa.operations.tiles import Product, Rate
+from ptxlab.isa.operations.products import Product, Rate
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.native import address_of

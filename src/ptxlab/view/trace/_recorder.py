@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.effects import unit_of
 from ptxlab.isa.operations import AsyncOperation
-from ptxlab.machine.launch.reports import lane_text
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.machine.warp.lane_texts import lane_text
 from ptxlab.machine.warp.warp import RUN, ConvergedLanes, Warp
 from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.operations.tiles import Product
+    from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 

@@ -12,7 +12,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands.compiled.cta_words import MatricesWord
 from ptxlab.check.operands.compiled.matrices import RepeatedMatrices
 from ptxlab.check.operands.elements._images import RegisterImage
-from ptxlab.isa.operations.tiles import MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
 
 __all__ = ["Judged", "KnownMatrices", "LastMatrices"]
 

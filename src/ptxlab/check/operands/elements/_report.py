@@ -18,7 +18,8 @@ from ptxlab.check.operands.elements._several import ArrayPart
 from ptxlab.check.operands.elements._sources import Matrix
 from ptxlab.engine.word_sources import NO_SOURCE
 from ptxlab.isa.native_ops import MatrixAccess
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.machine.memory.elements import ArrayPlace
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from ptxlab.check.operands.elements.parts import LANES, SharedPart, TensorPart
 from ptxlab.check.operands.elements.slots import CELLS, SLOT, format_of_cells, packed_bytes, slots_of_cells, slots_of_words, words_of_slot
 from ptxlab.check.operands.words.joined import are_joined, elements_of_bytes, elements_together
 from ptxlab.engine.word_sources import NO_SOURCE
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand, RegisterMatrix
+from ptxlab.isa.operations.matrices import MatrixOperand, RegisterMatrix
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 

@@ -17,7 +17,8 @@ from ptxlab.check.operands.elements._sources import Matrix, Sources
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.engine.word_sources import NO_SOURCE, address_in
 from ptxlab.isa.effects import Asynchronous
-from ptxlab.isa.operations.tiles import MatrixProduct, Product
+from ptxlab.isa.operations.matrices import MatrixProduct
+from ptxlab.isa.operations.products import Product
 from ptxlab.machine.launch.program_facts import copies_cells
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.observe.observer import ObservedRepetition

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.isa.operations.tiles import MatrixOperand, TensorMatrix
+from ptxlab.isa.operations.matrices import MatrixOperand, TensorMatrix
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:

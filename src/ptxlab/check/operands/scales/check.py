@@ -14,7 +14,7 @@ from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands.compiled.scale_tables import LONGEST, MOST_TAKERS, SourceTable, Table
 from ptxlab.check.operands.compiled.scales import ArrayWord, ScaleCalls, TakenScales
 from ptxlab.check.operands.elements.parts import LANES
-from ptxlab.isa.operations.tiles import MatrixProduct, ScaleFactors
+from ptxlab.isa.operations.matrices import MatrixProduct, ScaleFactors
 from ptxlab.machine.observe.observer import ObservedRepetition
 
 if TYPE_CHECKING:

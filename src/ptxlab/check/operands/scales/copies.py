@@ -17,7 +17,7 @@ from ptxlab.check.operands.compiled.cells import WORDS_OF_CHUNK, CellCalls, Copi
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES
 from ptxlab.check.operands.elements.parts import LANES
 from ptxlab.check.operands.scales.sources import TensorSources
-from ptxlab.isa.operations.tiles import TensorCopy
+from ptxlab.isa.operations.matrices import TensorCopy
 from ptxlab.machine.observe.observer import ObservedRepetition, together
 
 if TYPE_CHECKING:

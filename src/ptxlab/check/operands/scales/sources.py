@@ -14,7 +14,8 @@ from ptxlab.check.operands.compiled.scale_tables import ScaleTables
 from ptxlab.check.operands.elements.slots import expanded_addresses
 from ptxlab.check.operands.words.images import words_in_chunks
 from ptxlab.engine.word_sources import NO_SOURCE
-from ptxlab.isa.operations.tiles import CHUNK, ScaleFactors, TensorCopy
+from ptxlab.isa.operations.matrices import ScaleFactors, TensorCopy
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.layout import decompression
 from ptxlab.native import address_of
 

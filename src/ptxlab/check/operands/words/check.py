@@ -30,7 +30,8 @@ from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
 from ptxlab.check.operands.words.repeated_ir import OTHER, STEP
 from ptxlab.check.operands.words.report import WordReporter
 from ptxlab.engine.word_sources import IN_BYTES, NO_SOURCE, address_in
-from ptxlab.isa.operations.tiles import CHUNK, CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.matrices import MatrixOperand, MatrixProduct
+from ptxlab.isa.operations.tiles import CHUNK, CopiedBytes, CopiedTile
 from ptxlab.native import address_of
 from ptxlab.tables import TYPE_BITS
 

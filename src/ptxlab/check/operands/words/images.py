@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ptxlab._arrays import distinct, have_common
 from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
 from ptxlab.engine.word_sources import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.tables import SWIZZLES
 
 __all__ = [

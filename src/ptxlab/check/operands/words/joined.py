@@ -17,7 +17,8 @@ from ptxlab._arrays import distinct
 from ptxlab.check.operands._candidates import Candidate, search
 from ptxlab.check.operands.words.images import WORD, Sources, descriptor_fields, is_rearranged
 from ptxlab.engine.word_sources import NO_SOURCE, address_in
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words

@@ -13,7 +13,8 @@ from ptxlab.check.operands.compiled.calls import RepetitionCalls
 from ptxlab.check.operands.compiled.cta_words import TakenWord
 from ptxlab.check.operands.words.images import WORD, TakenWords, WordImage, form_of
 from ptxlab.check.operands.words.repeated_ir import ImagesWord, functions_for
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of
 
 __all__ = ["Differences", "Known", "LastTaken", "Repeated"]

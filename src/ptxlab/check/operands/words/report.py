@@ -24,7 +24,8 @@ from ptxlab.check.operands.words.images import (
 )
 from ptxlab.check.operands.words.joined import JoinedWords, elements_together
 from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
-from ptxlab.isa.operations.tiles import CHUNK, MatrixOperand
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words

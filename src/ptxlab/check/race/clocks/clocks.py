@@ -16,7 +16,7 @@ from ptxlab.check.race.clocks.joins import CtaJoin, JoinWord, join_warps_functio
 from ptxlab.check.race.clocks.rows import Rows, join, joined
 from ptxlab.check.race.clocks.slots import BulkSlot, CopySlot, LaneSlot, MainSlot, PipeSlot, Slot
 from ptxlab.check.race.clocks.warpgroup_clock import WarpgroupClock
-from ptxlab.check.race.shadow.shadow_ir import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, BulkWord, PipeWord
+from ptxlab.check.race.shadow.shadow_words import AGENT_HEADER, CLUSTER_SHIFT, AgentWord, BulkWord, PipeWord
 from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.effects import Completion, ProxyFence, Scope, Space
 from ptxlab.native import address_of

@@ -14,7 +14,7 @@ from ptxlab.check.model import Component
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.clocks.slots import LaneSlot
 from ptxlab.check.race.shadow.shadow import Object
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT
+from ptxlab.check.race.shadow.shadow_words import BEFORE, CLUSTER_SHIFT
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Completion, GridWait
 from ptxlab.isa.operands import Op

@@ -14,7 +14,7 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.rows import Rows, join, joined
-from ptxlab.check.race.shadow.shadow_ir import AgentWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import (
     WEAK,

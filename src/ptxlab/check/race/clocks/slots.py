@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
-from ptxlab.check.race.shadow.shadow_ir import DIGESTS, AgentWord, BulkWord, PipeWord
+from ptxlab.check.race.shadow.shadow_words import DIGESTS, AgentWord, BulkWord, PipeWord
 from ptxlab.native import address_of
 
 __all__ = ["BulkSlot", "CopySlot", "LaneSlot", "MainSlot", "PipeSlot", "Slot"]

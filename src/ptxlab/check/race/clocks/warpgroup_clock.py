@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.slots import BulkSlot, Slot
-from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord, BulkWord
 from ptxlab.isa.effects import Completion
 from ptxlab.native import address_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxlab._records import dataclass
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_SPACE, Kind, Row
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.check.race.shadow.shadow_words import CLUSTER_SHIFT
 from ptxlab.isa.effects import Access as MemoryEffect
 from ptxlab.isa.effects import Asynchronous, Completion, Dealloc
 from ptxlab.isa.operands import Op

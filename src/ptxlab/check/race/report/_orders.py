@@ -8,7 +8,7 @@ from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row, scoped
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report._messages import Access
-from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_words import HOW_SHIFT
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import ClusterArrive, CtaBarrier, MbarrierArrive, Scope
 from ptxlab.isa.operands import Op

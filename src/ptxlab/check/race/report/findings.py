@@ -19,15 +19,15 @@ from ptxlab.check.race.report.places import Words, elements_of, granules, lanes_
 from ptxlab.check.race.report.unwritten import code_of_unwritten, report_unwritten_read
 from ptxlab.check.race.report.values import Write, WritePair
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, EQUAL, FORMAL, HOW_SHIFT, PAIR, UNWRITTEN
+from ptxlab.check.race.shadow.shadow_words import BEFORE, CLUSTER_SHIFT, CONCURRENT, EQUAL, FORMAL, HOW_SHIFT, PAIR, UNWRITTEN
 from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse
 from ptxlab.check.race.undefined.raced import place_of
 from ptxlab.isa.effects import Dealloc, Scope
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
-from ptxlab.machine.launch.reports import lane_text
 from ptxlab.machine.memory.mirror import WRITE_IT
 from ptxlab.machine.observe.observer import EarlierAccess
+from ptxlab.machine.warp.lane_texts import lane_text
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch

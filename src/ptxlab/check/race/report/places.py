@@ -12,11 +12,11 @@ from ptxlab._arrays import distinct
 from ptxlab.check.model import Kind
 from ptxlab.check.race.report._messages import Access
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
-from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT
+from ptxlab.check.race.shadow.shadow_words import HOW_SHIFT
 from ptxlab.check.race.shadow.transfers import COLUMN_BYTES
 from ptxlab.diagnostics import ranges
-from ptxlab.machine.launch.reports import lane_text
 from ptxlab.machine.memory.global_memory import Allocation
+from ptxlab.machine.warp.lane_texts import lane_text
 
 __all__ = ["Words", "bytes_text", "elements_of", "granules", "lanes_at", "overlap", "where_text", "written_by"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Row
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, StateWord
+from ptxlab.check.race.shadow.shadow_words import CLUSTER_SHIFT, StateWord
 from ptxlab.check.race.shadow.transfers import LoadState, TransferWord
 from ptxlab.native.builder import Function, Value
 

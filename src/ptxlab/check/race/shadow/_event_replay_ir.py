@@ -8,7 +8,7 @@ from ptxlab.check.race.shadow._mbarriers_ir import emit_mbarrier_functions
 from ptxlab.check.race.shadow._spans_ir import AHEAD, emit_prefetch
 from ptxlab.check.race.shadow._warpgroups_ir import emit_warpgroup_functions
 from ptxlab.check.race.shadow.issue_ir import as_running
-from ptxlab.check.race.shadow.shadow_ir import (
+from ptxlab.check.race.shadow.shadow_words import (
     ACCESSES_TOO,
     BULK_COMMIT,
     BULK_SOURCES,

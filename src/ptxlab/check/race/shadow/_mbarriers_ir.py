@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierWord, WarpWord
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, SLOT, complete_read_loads, emit_advance, emit_tick, own_clock
-from ptxlab.check.race.shadow.shadow_ir import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
+from ptxlab.check.race.shadow.shadow_words import ANNOUNCES, LANES_ARRIVE, AgentWord, OpWord, PipeWord, StateWord
 from ptxlab.engine.arrivals import COMPLETE_SHIFT, CTAS_SHIFT, OFFSET_MASK
 from ptxlab.native.builder import Function, Module, Value
 

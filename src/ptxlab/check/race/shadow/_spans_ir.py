@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.check.race.shadow._suspects_ir import emit_suspect, suspects_found
-from ptxlab.check.race.shadow.shadow_ir import (
+from ptxlab.check.race.shadow.shadow_words import (
     HOW_SHIFT,
     MEMOS,
     NEAR,

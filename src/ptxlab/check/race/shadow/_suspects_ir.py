@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from operator import and_
 
-from ptxlab.check.race.shadow.shadow_ir import PAIR, REPORTED_WORDS, SUSPECT_WORDS, StateWord
+from ptxlab.check.race.shadow.shadow_words import PAIR, REPORTED_WORDS, SUSPECT_WORDS, StateWord
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_suspect", "emit_suspects", "suspects_found"]

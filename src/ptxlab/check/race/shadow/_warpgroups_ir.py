@@ -5,14 +5,7 @@ from __future__ import annotations
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.warpgroup_clock import WARPS, WarpgroupWord
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, DONE, PYTHON, emit_advance
-from ptxlab.check.race.shadow.shadow_ir import (
-    WARPGROUP_COMMIT,
-    WARPGROUP_SHARE,
-    AgentWord,
-    BulkWord,
-    OpWord,
-    StateWord,
-)
+from ptxlab.check.race.shadow.shadow_words import WARPGROUP_COMMIT, WARPGROUP_SHARE, AgentWord, BulkWord, OpWord, StateWord
 from ptxlab.engine.context import Word
 from ptxlab.native.builder import Module, Value
 

@@ -11,7 +11,7 @@ from ptxlab import native
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.cluster_clock import ClusterWord
 from ptxlab.check.race.shadow._clocks_ir import CLOCKS, complete_read_loads, emit_tick
-from ptxlab.check.race.shadow.shadow_ir import AgentWord, StateWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord, StateWord
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import MOST_WARPS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT

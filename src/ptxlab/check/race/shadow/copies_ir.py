@@ -19,7 +19,7 @@ from ptxlab.check.race.shadow._mbarriers_ir import (
     words_of_warp,
 )
 from ptxlab.check.race.shadow.issue_ir import as_running, ready_agent
-from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, DIGESTS, HOW_SHIFT, SUSPECT_WORDS, AgentWord, BulkWord, StateWord
+from ptxlab.check.race.shadow.shadow_words import CONCURRENT, DIGESTS, HOW_SHIFT, SUSPECT_WORDS, AgentWord, BulkWord, StateWord
 from ptxlab.descriptors import TENSOR_MAP_BYTES
 from ptxlab.engine.repetitions import FACTOR, CopyWord, each_receiver
 from ptxlab.isa.native_ops import BoxWord

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON, complete_read_loads
 from ptxlab.check.race.shadow._warpgroups_ir import joined_rows
-from ptxlab.check.race.shadow.shadow_ir import AgentWord, BulkWord, PipeWord, StateWord
+from ptxlab.check.race.shadow.shadow_words import AgentWord, BulkWord, PipeWord, StateWord
 from ptxlab.engine.context import Word
 from ptxlab.native.builder import Function, Module, Value
 

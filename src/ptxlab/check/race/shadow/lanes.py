@@ -18,7 +18,7 @@ from ptxlab.check.model import Kind
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import OpWord
+from ptxlab.check.race.shadow.shadow_words import OpWord
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, Nothing
 from ptxlab.isa.operands import Op
 

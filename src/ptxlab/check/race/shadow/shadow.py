@@ -23,7 +23,8 @@ from ptxlab.check.race.shadow._spans_ir import emit_spans
 from ptxlab.check.race.shadow._suspects_ir import emit_suspects
 from ptxlab.check.race.shadow.copies_ir import emit_copied, emit_digest, emit_stored
 from ptxlab.check.race.shadow.issue_ir import emit_issue, emit_issue_of_group
-from ptxlab.check.race.shadow.shadow_ir import (
+from ptxlab.check.race.shadow.shadow_ir import emit_shadow
+from ptxlab.check.race.shadow.shadow_words import (
     AGENT_HEADER,
     NEAR,
     OBJECT_WORDS,
@@ -33,7 +34,6 @@ from ptxlab.check.race.shadow.shadow_ir import (
     AgentWord,
     OpWord,
     StateWord,
-    emit_shadow,
 )
 from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes, sparse_bytes

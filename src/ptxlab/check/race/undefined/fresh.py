@@ -20,7 +20,7 @@ from ptxlab.check.race.undefined.mirrors import WatchedMemory
 from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.operands import Op
-from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.warp.lane_texts import lane_text
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch

@@ -202,15 +202,6 @@ def of_class(*effects: type) -> Test:
     return test
 
 
-def named_values(point: Point) -> dict[str, tuple[Value, ...]]:
-    """The exact values that each operand has on some path, by its name."""
-    found = {}
-    for (name, _), value in zip(point.op.row.operands, point.operands, strict=False):
-        if value is not None and value.alternatives:
-            found[name] = value.alternatives
-    return found
-
-
 def releases(point: Point) -> bool:
     """Whether an instruction may tell other threads that something is done."""
     return isinstance(point.op.effects, CtaBarrier | ClusterArrive | MbarrierArrive)

@@ -10,7 +10,7 @@ from functools import cache, partial
 
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.program import Program
-from ptxlab.engine.shadow_vocabulary import Range
+from ptxlab.engine.undefined.vocabulary import Range
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["RegisterRanges"]

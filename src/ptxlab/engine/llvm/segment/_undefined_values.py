@@ -8,7 +8,7 @@ from ptxlab.engine.llvm.segment._register_ranges import RegisterRanges
 from ptxlab.engine.llvm.segment._register_values import RegisterValues
 from ptxlab.engine.lowering.matching import OperandSpec, element_type
 from ptxlab.engine.program import Program
-from ptxlab.engine.shadow_vocabulary import Range, Shadowed, ShadowVocabulary, operands_once
+from ptxlab.engine.undefined.vocabulary import Range, Shadowed, ShadowVocabulary, operands_once
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.operands import Const, Group, Op, Reg, Resolved, SymbolAddress
 from ptxlab.native.builder import Function, Value

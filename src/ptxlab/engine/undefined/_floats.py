@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from ptxlab.engine._undefined_bounds import Shadowed, UndefinedBounds, Value
+from ptxlab.engine.undefined._bounds import Shadowed, UndefinedBounds, Value
 
 __all__ = ["UndefinedFloats"]
 

@@ -71,8 +71,8 @@ def measure_workload(console: Console, name: str, repeats: int) -> dict[str, Any
 def measure_cold_start(repeats: int) -> dict[str, Any]:
     """From the start of Python to the first result of flash_causal_fp16 (1,968 instructions), default checks.
 
-    Python loads byte code, as where a package is installed. And from the text of a kernel of 60,000 lines to its first instructions, with an empty cache; and from the text of a module of
-    40 kernels, 392,000 lines, to those of one kernel.
+    Python loads byte code, as where a package is installed. And from the text of a kernel of 60,000 lines to its first instructions, with
+    an empty cache; and from the text of a module of 40 kernels, 392,000 lines, to those of one kernel.
     """
     runs, long = [], []
     with tempfile.TemporaryDirectory() as byte_code:

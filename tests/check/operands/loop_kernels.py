@@ -50,6 +50,7 @@ _POINTERS = """shr.u32 %r17, %r10, 2;
     add.u64 %rd9, %rd8, EIGHT_ROWS;"""
 STEP_OF_A = "add.u32 %r10, %r10, 2;"
 STEP_OF_POINTERS = "add.u64 %rd8, %rd8, 32;\n    add.u64 %rd9, %rd9, 32;"
+_ROWS_OF_128 = "0x4000004000010000"
 WAYS = ("boxes", "global", "copies", "copies of A")
 """A and B in boxes of tensor maps; A from global memory, and B in boxes; both copied by threads; A copied by threads, and B in boxes."""
 
@@ -96,7 +97,7 @@ TILE:
 {ROW_OF_LANE}
     shr.u32 %r9, %r26, 4;
     cvt.u64.u32 %rd10, %r9;
-    or.b64 %rd10, %rd10, 0x4000004000010000;
+    or.b64 %rd10, %rd10, {_ROWS_OF_128};
     mov.u32 %r14, 0;
 STEP:
     or.b32 %r15, %r14, %r24;
@@ -145,6 +146,38 @@ def of_both(tiles: int) -> str:
         assert old in text
         text = text.replace(old, new, 1)
     return text
+
+
+MMA_OF_SHARED = MMA.replace("{%r20, %r21, %r22, %r23}", "%rd14").replace("1, 1, 0;", "1, 1, 0, 0;")
+
+
+def of_shared(way: str, tiles: int) -> str:
+    """The PTX of a product of a warpgroup whose A and B are in shared memory: in boxes, or copied by threads."""
+    text = of_registers(way, tiles)
+    for old, new in (
+        (LOAD_A, ""),
+        (MMA, MMA_OF_SHARED),
+        (STEP_OF_A, "add.u64 %rd14, %rd14, 2;"),
+        ("    mov.u32 %r14, 0;\nSTEP:", f"    shr.u32 %r9, %r2, 4;\n    cvt.u64.u32 %rd14, %r9;\n    or.b64 %rd14, %rd14, {_ROWS_OF_128};\n"
+         "    mov.u32 %r14, 0;\nSTEP:"),
+    ):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def in_turn(text: str, period: int = 3) -> str:
+    """The same, where another instruction like the one in the loop multiplies one of ``period`` tiles."""
+    mma = next(each for each in (MMA, MMA_OF_SHARED) if each in text)
+    turns = f"""rem.u32 %r29, %r24, {period};
+    setp.eq.u32 %p6, %r29, 0;
+    @%p6 bra OTHER;
+    {mma}
+    bra.uni ISSUED;
+OTHER:
+    {mma}
+ISSUED:"""
+    return text.replace(mma, turns, 1)
 
 
 _WORDS = 32

@@ -21,7 +21,7 @@ from tests.end_to_end.test_steady_state import further_calls, optimise
 
 from .compile_helpers import call, compiled
 from .operand_helpers import block_scaled
-from .test_gemm import DENSE, SCALED
+from .test_gemm import DENSE, GROUPED, SCALED
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -77,7 +77,19 @@ def pingpong(factor: int) -> Any:
     return host
 
 
-@pytest.mark.parametrize("launch", [dense, scaled, pingpong])
+def grouped(factor: int) -> Any:
+    """The same of a persistent grouped GEMM for Hopper: its tiles begin in any pipeline stage, and with other instructions than they go on."""
+    arch, mainloop, epilogue = GROUPED["sm90_grouped"]
+    macros = {"ARCH": arch, "TILE_M": 128, "TILE_N": 128, "TILE_K": 64, "MAINLOOP": mainloop, "EPILOGUE": epilogue}
+    host = compiled("grouped.cu", "sm_90a", macros, sms=1)
+    host.options = {"check": "none", "keep_inputs": True}
+    sizes = np.array([(128 * 12 * factor, 128, 256), (128, 128, 64)], np.int32)
+    buffers = [[host.device.array(np.zeros(size, np.uint8)) for size in (2 * m * k, 2 * n * k, 4 * m * n)] for m, n, k in sizes.tolist()]
+    call(host, "gemm", len(sizes), sizes, *np.array([[x.address for x in row] for row in buffers], np.uint64).T.copy())
+    return host
+
+
+@pytest.mark.parametrize("launch", [dense, scaled, pingpong, pytest.param(grouped, marks=pytest.mark.slow)])
 def test_python_executes_no_instruction_of_a_long_loop(launch: Callable[[int], Any], tmp_path: Path) -> None:
     for factor in FACTORS:
         launch(factor).launches[-1].result.save_bundle(tmp_path / str(factor))

@@ -240,9 +240,9 @@ class CompiledProducts:
         repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
         if repeated is None:
             return None
-        before = self._words.numbered.get(repeated.expected)
+        before = part.accumulator.words.repeated(before=True)
         if before is not None and (before.operands, product.operands) in self._alike:
-            repeated.agrees()
+            repeated.agrees(before)
         about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
         return repeated, repeated.calls.of(*about)
 

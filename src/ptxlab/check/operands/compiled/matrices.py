@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.cta_words import CtaWord, MatricesWord, matrices_at, words_of_pair
+from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.check.operands.words.images import form_of
 from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import Call
@@ -37,22 +38,22 @@ _MOST_PARTS = WARPS + 2
 _MOST_BASES = 2
 _NUMBERS = count(1)
 """Of repeated matrices, of all launches."""
+_WIDTH = 3
+"""Words of a predecessor (`_ImagesWord`)."""
 
 
 class _ImagesWord(IntEnum):
     """The words of the matrices of a product: their number; and those of their parts (`_PartWord`), of which there are ``COUNT``.
 
-    ``BOTH`` is 1 if the images of A and of B are known. ``FROM`` is the number of the matrices of the product before, ``FIRST_STEP`` and
-    ``LAST_STEP`` by how much the bases of A and B may move from there; 0 if there are none.
+    ``BOTH`` is 1 if the images of A and of B are known. From ``BEFORE`` on are the matrices of products that may come before
+    (`Predecessors`): of each the number, and by how much the bases of A and B move from there.
     """
 
     NUMBER = 0
     BOTH = 1
-    FROM = 2
-    FIRST_STEP = 3
-    LAST_STEP = 4
-    COUNT = 5
-    PARTS = 6
+    COUNT = 2
+    BEFORE = 3
+    PARTS = BEFORE + words_of_predecessors(_WIDTH)
 
 
 class _PartWord(IntEnum):
@@ -159,10 +160,8 @@ def _ask(module: native.Module) -> None:
         code.ret(1)
     with code.when(words.word(_CallWord.ACCUMULATE).ne(0) & images.word(_ImagesWord.BOTH).ne(0)):
         before = last.word(MatricesWord.NUMBER)
-        known = images.word(_ImagesWord.FROM).eq(before)
-        known = known & images.word(_ImagesWord.FIRST_STEP).eq(bases.word(0) - last.word(MatricesWord.FIRST))
-        known = known & images.word(_ImagesWord.LAST_STEP).eq(bases.word(1) - last.word(MatricesWord.LAST))
-        with code.when(before.ne(0) & ~known):
+        steps = bases.word(0) - last.word(MatricesWord.FIRST), bases.word(1) - last.word(MatricesWord.LAST)
+        with code.when(before.ne(0) & ~is_known(code, images.at(8 * _ImagesWord.BEFORE), (before, *steps))):
             code.ret(1)
     code.ret(0)
 
@@ -205,12 +204,13 @@ class RepeatedMatrices:
     number : their number
     """
 
-    __slots__ = ("_address", "_calls", "_keep", "_matrices", "_words", "number")
+    __slots__ = ("_address", "_before", "_calls", "_keep", "_matrices", "number")
 
     def __init__(self, parts: Sequence[KnownPart], both: bool) -> None:
         words = np.zeros(_ImagesWord.PARTS + len(parts) * _PartWord.END, np.int64)
         self._keep = [words]
-        self._words, self._address, self.number = words.data, address_of(words), next(_NUMBERS)
+        self._address, self.number = address_of(words), next(_NUMBERS)
+        self._before = Predecessors(words[_ImagesWord.BEFORE : _ImagesWord.PARTS], _WIDTH)
         self._matrices = sum(part.begins for part in parts)
         words[_ImagesWord.NUMBER], words[_ImagesWord.BOTH], words[_ImagesWord.COUNT] = self.number, both, len(parts)
         base = 0
@@ -230,8 +230,7 @@ class RepeatedMatrices:
 
     def expect(self, before: int, steps: tuple[int, int]) -> None:
         """The product may follow that of matrices with a number, with such steps of the bases."""
-        words = self._words
-        words[_ImagesWord.FROM], (words[_ImagesWord.FIRST_STEP], words[_ImagesWord.LAST_STEP]) = before, steps
+        self._before.add(before, *steps)
 
     def calls(self, accumulator: int, accumulate: bool, cta: int = -1) -> tuple[Call, Call]:
         """The calls of ``ask`` and ``note`` for an accumulator (`_CallWord`)."""

@@ -22,29 +22,31 @@ from ptxlab.check.operands.compiled.calls import (
     note_column,
 )
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
+from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.native import address_of
 
 __all__ = ["RepeatedTiles", "StandingTile", "others_stand", "words_of_tiles"]
 
 _NUMBERS = count(1)
 """Of images, of all launches."""
+_WIDTH = 2
+"""Words of a predecessor (`_ImagesWord`)."""
 
 
 class _ImagesWord(IntEnum):
     """The words of images: their number; and those of the tiles in which A and B lie (`TileWord`), of which there are ``COUNT``.
 
-    ``FROM`` is the number of images after which the instruction may take these, -1 if there are none; ``TOGETHER`` is 1 if it may take
-    them from the same tiles. ``FIRST`` and ``LAST`` are the numbers of the places of the tiles in which A and B begin: both are those of
-    B if A is in tensor memory or in registers.
+    ``FIRST`` and ``LAST`` are the numbers of the places of the tiles in which A and B begin: both are those of B if A is in tensor memory
+    or in registers. From ``BEFORE`` on are the images after which the instruction may take these (`Predecessors`): of each the number, and
+    1 if it takes both from the same tiles.
     """
 
     NUMBER = 0
-    FROM = 1
-    TOGETHER = 2
-    FIRST = 3
-    LAST = 4
-    COUNT = 5
-    TILES = 6
+    FIRST = 1
+    LAST = 2
+    COUNT = 3
+    BEFORE = 4
+    TILES = BEFORE + words_of_predecessors(_WIDTH)
 
 
 class TileWord(IntEnum):
@@ -84,13 +86,14 @@ def _ask(module: native.Module) -> None:
     with code.when(others_stand(code, cta, images.at(8 * _ImagesWord.TILES), images.word(_ImagesWord.COUNT))):
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
-        follows = images.word(_ImagesWord.FROM).eq(last.word(TakenWord.IMAGES))
         together = (
             last.word(TakenWord.FIRST_TILE).eq(first) & last.word(TakenWord.LAST_TILE).eq(end) & words.word(RepetitionWord.KEPT).eq(0)
         )
         moved, overlaps = moved_columns(words, last)
-        is_step = images.word(_ImagesWord.TOGETHER).ne(0) & moved.le(words.word(RepetitionWord.A_COLUMNS))
-        with code.when(~follows | (together & ~is_step) | overlaps):
+        with code.when((together & moved.gt(words.word(RepetitionWord.A_COLUMNS))) | overlaps):
+            code.ret(1)
+        before = last.word(TakenWord.IMAGES), together.to("i64")
+        with code.when(~is_known(code, images.at(8 * _ImagesWord.BEFORE), before)):
             code.ret(1)
         with code.when(words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
             code.ret(1)
@@ -161,12 +164,13 @@ class RepeatedTiles:
     number : their number
     """
 
-    __slots__ = ("_calls", "_keep", "_words", "number")
+    __slots__ = ("_before", "_calls", "_keep", "number")
 
     def __init__(self, tiles: int) -> None:
         words = np.zeros(_ImagesWord.TILES + tiles * TileWord.END, np.int64)
-        self._keep, self._words, self.number = words, words.data, next(_NUMBERS)
-        words[_ImagesWord.NUMBER], words[_ImagesWord.FROM], words[_ImagesWord.COUNT] = self.number, -1, tiles
+        self._keep, self.number = words, next(_NUMBERS)
+        words[_ImagesWord.NUMBER], words[_ImagesWord.COUNT] = self.number, tiles
+        self._before = Predecessors(words[_ImagesWord.BEFORE : _ImagesWord.TILES], _WIDTH)
         self._calls: RepetitionCalls | None = None
 
     def stand(self, first: int, last: int, tiles: Sequence[StandingTile]) -> bool:
@@ -189,4 +193,6 @@ class RepeatedTiles:
 
     def expect(self, before: int, together: bool) -> None:
         """The instruction may take them after others with this number; ``together``: from the same tiles, too."""
-        self._words[_ImagesWord.FROM], self._words[_ImagesWord.TOGETHER] = before, together
+        self._before.add(before, 0)
+        if together:
+            self._before.add(before, 1)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.check.operands.compiled.calls import RepetitionCalls
 from ptxlab.check.operands.compiled.cta_words import TakenWord
+from ptxlab.check.operands.compiled.predecessors import Predecessors
 from ptxlab.check.operands.words.images import WORD, TakenWords, WordImage, form_of
-from ptxlab.check.operands.words.repeated_ir import ImagesWord, functions_for
+from ptxlab.check.operands.words.repeated_ir import STEP_WORDS, ImagesWord, functions_for
 from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of
@@ -21,8 +22,6 @@ __all__ = ["Differences", "Known", "LastTaken", "Repeated"]
 
 _NUMBERS = count(1)
 """Of repeated instructions, of all launches."""
-_NOTHING = -1
-"""The number of no instruction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +54,13 @@ class Differences:
     Attributes
     ----------
     table, address : what is compared (`ImagesWord`), and the host address
+    before, agreeing : the instructions that may come before, and those with which it may be compared alone
     starts, end : the place of the first word of each operand; the place behind the last word
     follows : the compiled function of that name
     ask, note : the addresses of those of these names
     """
 
-    __slots__ = ("_differs", "_keep", "address", "ask", "end", "follows", "note", "starts", "table")
+    __slots__ = ("_differs", "_keep", "address", "agreeing", "ask", "before", "end", "follows", "note", "starts", "table")
 
     def __init__(self, parts: Sequence[tuple[NDArray[np.intp], NDArray[np.int64]]], width: int = 1) -> None:
         places = np.concatenate([own[::width] for own, _ in parts]).astype(np.int64)
@@ -75,7 +75,8 @@ class Differences:
         self.end = int(places.max()) + width
         table = np.zeros(ImagesWord.END, np.int64)
         table[: ImagesWord.NUMBER] = *map(address_of, (places, more, ends, forms)), len(parts), self.starts[0], self.starts[-1]
-        table[ImagesWord.FROM] = table[ImagesWord.AGREES] = _NOTHING
+        self.before = Predecessors(table[ImagesWord.BEFORE : ImagesWord.AGREEING], STEP_WORDS)
+        self.agreeing = Predecessors(table[ImagesWord.AGREEING :], 1)
         self._keep = places, more, ends, forms, table
         self.table, self.address = table.data, address_of(table)
         self._differs, self.follows, self.ask, self.note = functions_for(width, dense)
@@ -179,19 +180,12 @@ class Repeated:
         self.calls = RepetitionCalls(self.address, self._differences.ask, self._differences.note)
 
     def expect(self, before: Repeated, steps: tuple[int, int]) -> None:
-        """Let the step from another instruction be the one that is known."""
-        table = self._differences.table
-        table[ImagesWord.FROM], (table[ImagesWord.FIRST_STEP], table[ImagesWord.LAST_STEP]) = before.number, steps
+        """Let these steps from another instruction be known."""
+        self._differences.before.add(before.number, *steps)
 
-    @property
-    def expected(self) -> int:
-        """The number of the instruction from which the step is known, -1 if there is none."""
-        return self._differences.table[ImagesWord.FROM]
-
-    def agrees(self) -> None:
-        """Let compiled code compare the two alone."""
-        table = self._differences.table
-        table[ImagesWord.AGREES] = table[ImagesWord.FROM]
+    def agrees(self, before: Repeated) -> None:
+        """Let compiled code compare it alone with another instruction."""
+        self._differences.agreeing.add(before.number)
 
     def replace(self) -> None:
         """Another one takes its place: compiled code does not repeat it any more."""

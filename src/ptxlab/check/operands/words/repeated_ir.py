@@ -10,18 +10,22 @@ from typing import Any
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import RepetitionWord, has_unknown_a, moved_columns, note_column
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord, words_of_pair
+from ptxlab.check.operands.compiled.predecessors import is_known, words_of_predecessors
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
 
-__all__ = ["KNOWN", "OTHER", "STEP", "ImagesWord", "functions_for"]
+__all__ = ["KNOWN", "OTHER", "STEP", "STEP_WORDS", "ImagesWord", "functions_for"]
+
+STEP_WORDS = 3
+"""Words of an instruction that may come before (`ImagesWord`)."""
 
 
 class ImagesWord(IntEnum):
-    """The words of the table of an instruction's images: addresses of arrays, the number of operands, and the step that is known.
+    """The words of the table of an instruction's images: addresses of arrays, the number of operands, and the steps that are known.
 
-    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand. ``NUMBER`` is that of the instruction
-    and ``FROM`` that of the one before it, ``FIRST_STEP`` and ``LAST_STEP`` by how much the bases move from there. ``AGREES`` is the same
-    number as ``FROM`` if compiled code may compare the two alone.
+    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand. ``NUMBER`` is that of the instruction.
+    From ``BEFORE`` on are those that may come before it (`Predecessors`): of each the number, and by how much the bases move from there.
+    From ``AGREEING`` on are the numbers of those with which compiled code may compare it alone.
     """
 
     PLACES = 0
@@ -32,15 +36,13 @@ class ImagesWord(IntEnum):
     FIRST = 5
     LAST = 6
     NUMBER = 7
-    FROM = 8
-    FIRST_STEP = 9
-    LAST_STEP = 10
-    AGREES = 11
-    END = 12
+    BEFORE = 8
+    AGREEING = BEFORE + words_of_predecessors(STEP_WORDS)
+    END = AGREEING + words_of_predecessors(1)
 
 
 KNOWN, STEP, OTHER = range(3)
-"""How an instruction follows the one before: with the step that is known, with another one; or it takes something else (`Repeated`)."""
+"""How an instruction follows the one before: with a step that is known, with another one; or it takes something else (`Repeated`)."""
 
 
 def _differs(module: native.Module, width: int, dense: bool) -> None:
@@ -71,12 +73,11 @@ def _bases(addresses: native.Value, images: native.Value) -> list[native.Value]:
     return [addresses.load("i64", images.word(word)) for word in (ImagesWord.FIRST, ImagesWord.LAST)]
 
 
-def _steps(addresses: native.Value, images: native.Value, last: native.Value) -> native.Value:
-    """Whether an instruction follows the last one with the step that is known."""
+def _steps(code: native.Function, addresses: native.Value, images: native.Value, last: native.Value) -> native.Value:
+    """Whether an instruction follows the last one with a step that is known."""
     first, end = _bases(addresses, images)
-    known = images.word(ImagesWord.FROM).eq(last.word(TakenWord.NUMBER))
-    known = known & images.word(ImagesWord.FIRST_STEP).eq(first - last.word(TakenWord.FIRST))
-    return known & images.word(ImagesWord.LAST_STEP).eq(end - last.word(TakenWord.LAST))
+    steps = first - last.word(TakenWord.FIRST), end - last.word(TakenWord.LAST)
+    return is_known(code, images.at(8 * ImagesWord.BEFORE), (last.word(TakenWord.NUMBER), *steps))
 
 
 def _enter(addresses: native.Value, images: native.Value, last: native.Value) -> None:
@@ -92,7 +93,7 @@ def _follows(module: native.Module) -> None:
     addresses, images, last = code.parameters
     with code.when(code.call("differs", "i64", addresses, images).ne(0)):
         code.ret(OTHER)
-    known = _steps(addresses, images, last)
+    known = _steps(code, addresses, images, last)
     _enter(addresses, images, last)
     code.ret(known.select(code.const("i64", KNOWN), code.const("i64", STEP)))
 
@@ -104,7 +105,7 @@ def _memory(context: native.Value, words: native.Value) -> tuple[native.Value, n
 
 
 def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, lane)``: 0 if an execution follows the one before with the step that is known (`RepetitionWord`)."""
+    """``i64 ask(context, words, lane)``: 0 if an execution follows the one before with a step that is known (`RepetitionWord`)."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     images = words.pointer(RepetitionWord.IMAGES)
@@ -115,7 +116,8 @@ def _ask(module: native.Module) -> None:
     with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0) | has_unknown_a(words, cta)):
         code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
-        known = _steps(addresses, images, last) & images.word(ImagesWord.AGREES).eq(last.word(TakenWord.NUMBER))
+        agrees = is_known(code, images.at(8 * ImagesWord.AGREEING), (last.word(TakenWord.NUMBER),))
+        known = _steps(code, addresses, images, last) & agrees
         with code.when(~known | words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
             code.ret(1)
         with code.when(moved_columns(words, last)[1]):

@@ -37,6 +37,9 @@ OTHERS = {
     "overwrite": "st.shared.u32 [bar], amount;",
 }
 
+STEPS = [*ARRIVALS, *OTHERS]
+META = 1 << 20
+LIMITS = (1, 2, 3, 4, 31, 32, 33, META - 1, META)
 CHECKS = ("none", "none", ("memory", "barrier", "tmem", "descriptor", "register"), ("operands",))
 """Those beside which compiled code may arrive."""
 
@@ -143,3 +146,72 @@ def lists_of(steps: Callable[[Random, int, float], list[Step]], seed: int) -> li
     choice = Random(seed)
     bold = choice.choice((0, 0.02, 0.2))
     return [steps(choice, own, bold) for own in (0, 0, 1, 1)]
+
+
+def arrival_steps(choice: Random, own: int, bold: float) -> list[Step]:
+    """Steps of a warp; the bolder, the more mistakes."""
+    found: list[Step] = []
+    for _ in range(choice.randrange(MOST - 2)):
+        there, lanes = place(choice, own, bold), some_lanes(choice, bold)
+        if choice.random() < bold:
+            step = choice.randrange(len(STEPS)), there, choice.choice(LIMITS), lanes, choice.choice((0, 8))
+        else:
+            name = choice.choice(
+                ("arrive", "arrive without a state", "several arrivals", "wait", "test")
+                if there >> 24 == own
+                else ("anywhere", "several anywhere")
+            )
+            step = STEPS.index(name), there, choice.choice((0, 1) if name in ("wait", "test") else (1, 1, 2)), lanes, 0
+        if choice.random() < 0.3:
+            size, expects = choice.choice((1, 16)), choice.choice(("arrive and expect", "expect"))
+            expects += " anywhere" * (there >> 24 != own)
+            pair = [(STEPS.index("complete"), there, size, lanes, 0), (STEPS.index(expects), there, size, lanes, 0)]
+            first, step = choice.choice((pair, pair[::-1]))
+            found.append(first)
+        found.append(step)
+        if choice.random() < 0.2:
+            found += apart(choice)
+    return found[:MOST]
+
+
+def apart(choice: Random) -> list[Step]:
+    """Two lanes arrive, each at an object of another CTA."""
+    where, size = 8 * choice.randrange(BARRIERS), choice.choice((1, 16))
+    names = choice.choice((["anywhere"], ["several anywhere"], ["complete", "arrive and expect anywhere"]))
+    return [(STEPS.index(name), where, size if len(names) == 2 else choice.choice((1, 2)), 3, 1 << 24) for name in names]
+
+
+def commits(group: int) -> dict[str, str]:
+    form = f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one"
+    return {
+        "issue": f"tcgen05.shift.cta_group::{group}.down [ta];",
+        "commit": f"{form}.shared::cluster.b64 [bar];",
+        "another commit": f"{form}.shared::cluster.b64 [bar];",
+        "generic": f"cvt.u64.u32 rd2, bar; cvta.shared.u64 rd2, rd2; {form}.b64 [rd2];",
+        "many": f"{form}.shared::cluster.multicast::cluster.b64 [bar], ctas;",
+        "wait": OTHERS["wait"],
+        "test": OTHERS["test"],
+        "arrive": ARRIVALS["arrive"],
+        "overwrite": OTHERS["overwrite"],
+    }
+
+
+COMMITS = list(commits(1))
+
+
+def committed(name: str, bar: int = 0, amount: int = 1, lanes: int = 1) -> Step:
+    return COMMITS.index(name), 8 * bar, amount, lanes, 0
+
+
+def commit_steps(choice: Random, own: int, bold: float) -> list[Step]:
+    """Steps of a warp; the bolder, the more mistakes."""
+    found = [committed("issue", lanes=1)] * (choice.random() < 0.7)
+    for _ in range(choice.randrange(MOST - 1)):
+        lanes = some_lanes(choice, bold) if choice.random() < max(0.1, bold) else 1
+        amount = choice.choice((1, 2, 3, 3, 0, 4) if choice.random() < bold else (1, 2, 3, 3))
+        kinds = range(len(COMMITS)) if choice.random() < bold else range(1, COMMITS.index("overwrite"))
+        there = place(choice, own, bold)
+        if choice.random() >= bold and there >> 24 != own:
+            kinds = range(1, COMMITS.index("wait"))
+        found.append((choice.choice(kinds), there, amount, lanes, 0))
+    return found

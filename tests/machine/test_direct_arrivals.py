@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -19,58 +18,22 @@ from tests.machine.direct_steps_helpers import (
     BARRIERS,
     CHECKS,
     MBARRIERS,
+    META,
     MOST,
     OTHERS,
+    STEPS,
     Step,
+    arrival_steps,
     both_ways,
     interpreter,
     lists_of,
-    place,
-    some_lanes,
 )
 from tests.machine.launch_helpers import kernel, run
-
-STEPS = [*ARRIVALS, *OTHERS]
-META = 1 << 20
-LIMITS = (1, 2, 3, 4, 31, 32, 33, META - 1, META)
 
 
 @cache
 def arrivals_kernel() -> ptxlab.Kernel:
     return interpreter(ARRIVALS | OTHERS)
-
-
-def arrival_steps(choice: Random, own: int, bold: float) -> list[Step]:
-    """Steps of a warp; the bolder, the more mistakes."""
-    found: list[Step] = []
-    for _ in range(choice.randrange(MOST - 2)):
-        there, lanes = place(choice, own, bold), some_lanes(choice, bold)
-        if choice.random() < bold:
-            step = choice.randrange(len(STEPS)), there, choice.choice(LIMITS), lanes, choice.choice((0, 8))
-        else:
-            name = choice.choice(
-                ("arrive", "arrive without a state", "several arrivals", "wait", "test")
-                if there >> 24 == own
-                else ("anywhere", "several anywhere")
-            )
-            step = STEPS.index(name), there, choice.choice((0, 1) if name in ("wait", "test") else (1, 1, 2)), lanes, 0
-        if choice.random() < 0.3:
-            size, expects = choice.choice((1, 16)), choice.choice(("arrive and expect", "expect"))
-            expects += " anywhere" * (there >> 24 != own)
-            pair = [(STEPS.index("complete"), there, size, lanes, 0), (STEPS.index(expects), there, size, lanes, 0)]
-            first, step = choice.choice((pair, pair[::-1]))
-            found.append(first)
-        found.append(step)
-        if choice.random() < 0.2:
-            found += apart(choice)
-    return found[:MOST]
-
-
-def apart(choice: Random) -> list[Step]:
-    """Two lanes arrive, each at an object of another CTA."""
-    where, size = 8 * choice.randrange(BARRIERS), choice.choice((1, 16))
-    names = choice.choice((["anywhere"], ["several anywhere"], ["complete", "arrive and expect anywhere"]))
-    return [(STEPS.index(name), where, size if len(names) == 2 else choice.choice((1, 2)), 3, 1 << 24) for name in names]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

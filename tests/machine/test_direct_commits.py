@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,35 +12,17 @@ from hypothesis import strategies as st
 import ptxlab
 from ptxlab.machine.schedule.barriers import MbarrierState
 from tests.machine.direct_steps_helpers import (
-    ARRIVALS,
     BARRIERS,
     CHECKS,
     MBARRIERS,
-    MOST,
-    OTHERS,
-    Step,
     both_ways,
+    commit_steps,
+    commits,
+    committed,
     interpreter,
     lists_of,
-    place,
-    some_lanes,
 )
 from tests.machine.launch_helpers import run
-
-
-def commits(group: int) -> dict[str, str]:
-    form = f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one"
-    return {
-        "issue": f"tcgen05.shift.cta_group::{group}.down [ta];",
-        "commit": f"{form}.shared::cluster.b64 [bar];",
-        "another commit": f"{form}.shared::cluster.b64 [bar];",
-        "generic": f"cvt.u64.u32 rd2, bar; cvta.shared.u64 rd2, rd2; {form}.b64 [rd2];",
-        "many": f"{form}.shared::cluster.multicast::cluster.b64 [bar], ctas;",
-        "wait": OTHERS["wait"],
-        "test": OTHERS["test"],
-        "arrive": ARRIVALS["arrive"],
-        "overwrite": OTHERS["overwrite"],
-    }
 
 
 @cache
@@ -56,27 +37,6 @@ def commits_kernel(group: int) -> ptxlab.Kernel:
     """
     after = f"setp.lt.u32 q, tid, 32;\n@q tcgen05.dealloc.cta_group::{group}.sync.aligned.b32 ta, 32;"
     return interpreter(commits(group), before, after)
-
-
-COMMITS = list(commits(1))
-
-
-def committed(name: str, bar: int = 0, amount: int = 1, lanes: int = 1) -> Step:
-    return COMMITS.index(name), 8 * bar, amount, lanes, 0
-
-
-def commit_steps(choice: Random, own: int, bold: float) -> list[Step]:
-    """Steps of a warp; the bolder, the more mistakes."""
-    found = [committed("issue", lanes=1)] * (choice.random() < 0.7)
-    for _ in range(choice.randrange(MOST - 1)):
-        lanes = some_lanes(choice, bold) if choice.random() < max(0.1, bold) else 1
-        amount = choice.choice((1, 2, 3, 3, 0, 4) if choice.random() < bold else (1, 2, 3, 3))
-        kinds = range(len(COMMITS)) if choice.random() < bold else range(1, COMMITS.index("overwrite"))
-        there = place(choice, own, bold)
-        if choice.random() >= bold and there >> 24 != own:
-            kinds = range(1, COMMITS.index("wait"))
-        found.append((choice.choice(kinds), there, amount, lanes, 0))
-    return found
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

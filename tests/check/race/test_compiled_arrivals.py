@@ -18,7 +18,7 @@ from ptxlab.check.race import _barriers, _operations
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.clocks.mbarrier_clock import MbarrierClock, MbarrierWord, Use
 from ptxlab.machine.warp import context_words
-from tests.machine import test_direct_arrivals as lists
+from tests.machine import direct_steps_helpers as lists
 from tests.sweep_helpers import spread
 
 from . import gemm_kernels

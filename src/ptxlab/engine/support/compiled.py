@@ -7,7 +7,7 @@ from functools import cache
 
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
-from ptxlab.engine.box_copies import STORE, emit_box_load, emit_box_store
+from ptxlab.engine.box_copies import REDUCE, STORE, emit_box_load, emit_box_store
 from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
@@ -28,6 +28,7 @@ from ptxlab.engine.support._loaded_values import (
     emit_words_loaded,
 )
 from ptxlab.engine.support._quick import OFTEN, SYMBOLS, QuickFunction, add_counting, emit_is_called_often, optimise_all, optimise_often
+from ptxlab.engine.support._reductions import emit_note_additions
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
@@ -121,6 +122,8 @@ _EMIT: dict[str, Emit] = {
     "mayarrive": lambda module, name, rest: emit_may_arrive(module),
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
+    REDUCE: lambda module, name, rest: emit_box_store(module, rest[0]),
+    "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
     "groupissue": lambda module, name, rest: emit_issue(module),

@@ -19,9 +19,9 @@ __all__ = ["KNOWN", "OTHER", "STEP", "ImagesWord", "functions_for"]
 class ImagesWord(IntEnum):
     """The words of the table of an instruction's images: addresses of arrays, the number of operands, and the step that is known.
 
-    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand. ``NUMBER`` is that of the instruction
-    and ``FROM`` that of the one before it, ``FIRST_STEP`` and ``LAST_STEP`` by how much the bases move from there. ``AGREES`` is the same
-    number as ``FROM`` if compiled code may compare the two alone.
+    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand, without one that is kept. ``NUMBER`` is
+    that of the instruction and ``FROM`` that of the one before it, ``FIRST_STEP`` and ``LAST_STEP`` by how much the bases move from there.
+    ``AGREES`` is the same number as ``FROM`` if compiled code may compare the two alone.
     """
 
     PLACES = 0
@@ -114,9 +114,12 @@ def _ask(module: native.Module) -> None:
     unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
     with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0) | has_unknown_a(words, cta)):
         code.ret(1)
+    runs = words.pointer(RepetitionWord.RUNS).word(0).ne(0)
+    with code.when(runs & words.word(RepetitionWord.KEPT).ne(0)):
+        code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         known = _steps(addresses, images, last) & images.word(ImagesWord.AGREES).eq(last.word(TakenWord.NUMBER))
-        with code.when(~known | words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
+        with code.when(~known | runs):
             code.ret(1)
         with code.when(moved_columns(words, last)[1]):
             code.ret(1)

@@ -28,13 +28,13 @@ from ptxlab.engine.support._loaded_values import (
     emit_words_loaded,
 )
 from ptxlab.engine.support._quick import OFTEN, SYMBOLS, QuickFunction, add_counting, emit_is_called_often, optimise_all, optimise_often
-from ptxlab.engine.support._reductions import emit_note_additions
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_mark_ranges, emit_move
 from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
+from ptxlab.engine.support.reductions import emit_note_additions
 from ptxlab.engine.turns.lanes import emit_switch_lanes
 from ptxlab.engine.turns.loop import emit_turns
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group

@@ -1,4 +1,4 @@
-"""Support functions that copy boxes of tensor maps where that is certain to be legal, and continues nobody whom the scheduler has blocked.
+"""Support functions that copy or reduce boxes of tensor maps where that is certain to be legal, and continues nobody who is blocked.
 
 The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
 address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
@@ -12,24 +12,30 @@ from dataclasses import field, replace
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
-from ptxlab.engine.repetitions import FUNCTION, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
+from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
+from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["STORE", "emit_box_load", "emit_box_store", "load_name"]
+__all__ = ["REDUCE", "STORE", "emit_box_load", "emit_box_store", "load_name", "store_name"]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
 _READABLE, _WRITABLE = 1, 3
 _COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
-STORE = "boxstore"
-"""The name of the function that `emit_box_store` writes."""
+STORE, REDUCE = "boxstore", "boxreduce"
+"""The first part of the names of functions that `emit_box_store` writes."""
 
 
 def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
     """The name of a function that `emit_box_load` writes."""
     return f"boxload_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
+
+
+def store_name(operation: str) -> str:
+    """The name of a function that `emit_box_store` writes, for an operation or none."""
+    return f"{REDUCE}_{operation}" if operation else STORE
 
 
 def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
@@ -104,11 +110,16 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     c.ret(0)
 
 
-def emit_box_store(module: Module) -> None:
-    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask."""
+def emit_box_store(module: Module, operation: str = "") -> None:
+    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask.
+
+    ``boxreduce_*`` reduces by an operation instead, once for each lane.
+    """
     _find_allocation(module)
     emit_mark_range(module)
-    c, (context, known, address, copy) = module.define("i64 boxstore(ptr context, ptr known, i64 address, ptr copy)")
+    if operation:
+        emit_reduce(module, operation)
+    c, (context, known, address, copy) = module.define(f"i64 {store_name(operation)}(ptr context, ptr known, i64 address, ptr copy)")
     box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
     map_row = box.same_map()
     box.outside(copy)
@@ -118,7 +129,12 @@ def emit_box_store(module: Module) -> None:
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
     emit_calls(c, context, known, copy, -1)
-    box.move(source)
+    if operation:
+        op = known.word(KEY).to("i32")
+        with c.each_bit(copy.word(CopyWord.LANE)):
+            c.call("reduce", "void", context, op, box.words, source, box.order, box.outer())
+    else:
+        box.move(source)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
     c.ret(0)

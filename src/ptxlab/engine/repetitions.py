@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.direct_services import are_addresses, has_box_operands
-from ptxlab.engine.lowering.register_use import operand_registers
-from ptxlab.engine.program import Program, Register
+from ptxlab.engine.lowering.register_use import flatten, operand_registers
+from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Pipe, Unit
-from ptxlab.isa.operands import Addr, Group, Op, Reg, SymbolAddress
+from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, SymbolAddress
 from ptxlab.isa.warpgroup_words import NAME_WORDS
 from ptxlab.native import address_of
 
@@ -144,8 +144,8 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
         if shadowed and (program.mirrored or any(program.registers[index].bits != 32 for index in shadowed)):
             return None
         if effects.metadata >= 0:
-            metadata = operands[effects.metadata]
-            if not isinstance(metadata, Reg) or metadata.negated or not _is_word(program.registers[metadata.index]):
+            (metadata,) = flatten(operands[effects.metadata])
+            if not (type(metadata) is Const or (isinstance(metadata, Reg) and not metadata.negated and _is_word(program, metadata))):
                 return None
             operands = operands[: effects.metadata] + operands[effects.metadata + 1 :]
         operands, most = tuple(operand for operand in operands if not isinstance(operand, Group)), _MOST_OF_WARPGROUP
@@ -169,9 +169,10 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     return found if known and fixed and len(found) <= most else None
 
 
-def _is_word(register: Register) -> bool:
+def _is_word(program: Program, register: Reg) -> bool:
     """Whether compiled code finds 32 bits of each lane in a register's row."""
-    return register.bits == 32 and register.offset >= 0
+    found = program.registers[register.index]
+    return found.bits == 32 and found.offset >= 0
 
 
 def operands_used(program: Program, op: Op) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ def emit_issue(module: Module) -> None:
         unless(c, bases.load("i64", known.word(WORDS_GIVEN + Given.RECORD) + Base.CELLS).ne(0))
         emit_calls(c, context, known, c.const("i64", 0), -1)
     _copy_a(c, context, more, a_place.at(member * (A_BYTES // WARPS)))
-    with c.when(more.word(More.METADATA).ge(0)):
+    with c.when(more.word(More.USED).ne(0)):
         a_place.at(member * ((HELD_BYTES - A_BYTES) // WARPS) + A_BYTES).store(_metadata(context, more), align=4)
     issued.store(number + 1, member)
     with c.when(last):
@@ -108,13 +108,15 @@ def _copy_a(c: Function, context: Value, more: Value, place: Value) -> None:
 
 
 def _metadata(context: Value, more: Value) -> Value:
-    """The register of the warp with the metadata of a sparse A."""
-    return context.pointer(Word.FRAME).at(more.word(More.METADATA)).load("<32 x i32>", align=64)
+    """The metadata of a sparse A, in a register of the warp or constant."""
+    offset = more.word(More.METADATA)
+    place = offset.lt(0).select(more.pointer(More.CONSTANT), context.pointer(Word.FRAME).at(offset))
+    return place.load("<32 x i32>", align=4)
 
 
 def _check_metadata(c: Function, context: Value, more: Value) -> None:
     """Leave an instruction to the handler if one of the warp's metadata codes is not legal."""
-    with c.when(more.word(More.METADATA).ge(0)):
+    with c.when(more.word(More.USED).ne(0)):
         codes, used = _metadata(context, more), more.pointer(More.USED).load("<32 x i32>", align=4)
         legal, wrong = more.word(More.LEGAL).to("i32").splat(32), codes.constant(0)
         for bit in range(0, 32, 4):

@@ -5,6 +5,7 @@ The semantics of a native row is a function ``f(q, op)`` that returns one of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from ptxlab._records import dataclass
@@ -14,6 +15,8 @@ from ptxlab.layout import Layout, matrix_fragment_layout
 __all__ = [
     "BOX_ALIGNMENT",
     "BOX_PERIOD",
+    "REDUCED_ELEMENTS",
+    "REDUCED_TYPES",
     "Atomic",
     "BoxWord",
     "Collective",
@@ -59,15 +62,26 @@ class BoxWord(IntEnum):
     """how many there are"""
     MOVE = 36
     """host address of ``void move(from, from_order, to, to_order, count)`` for chunks (`ptxlab.native.mover`)"""
-    OUTSIDE = 37
+    ELEMENT = 37
+    """1 + the place of the element type in `REDUCED_ELEMENTS`; 0 if no reduction takes it, or rows of a box share elements"""
+    OUTSIDE = 38
     """host address of int64 for each chunk: its place in global memory, in chunks from the first byte"""
-    INSIDE = 38
+    INSIDE = 39
     """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
-    RANGES = 46
+    RANGES = 47
     """of the bytes in global memory, `ptxlab.isa.operations.MemoryAccess.where`, less the address of the first byte"""
-    END = 50
+    END = 51
 
 
+REDUCED_ELEMENTS = ("u32", "s32", "b32", "u64", "s64", "b64", "f16", "bf16", "f32", "f64")
+"""The element types that reductions of bulk copies take."""
+REDUCED_TYPES: Mapping[str, frozenset[str]] = {
+    "add": frozenset({"u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64"}),
+    **dict.fromkeys(("min", "max"), frozenset({"u32", "s32", "u64", "s64", "f16", "bf16"})),
+    **dict.fromkeys(("and", "or", "xor"), frozenset({"b32", "b64", "u32", "s32", "u64"})),
+    **dict.fromkeys(("inc", "dec"), frozenset({"u32"})),
+}
+"""Operation of a reduction -> element types."""
 BOX_ALIGNMENT = 128
 """Alignment of a box in shared memory."""
 BOX_PERIOD = 1024

@@ -123,12 +123,14 @@ class More(IntEnum):
     OPERANDS = 7
     """what a slot has from `Slot.A` on: three words"""
     METADATA = 10
-    """offset of the register with metadata in the frame of a warp, -1 if A is not sparse"""
-    USED = 11
-    """address of the bits of this register that are used, uint32[lane]"""
-    LEGAL = 12
+    """offset of the register with metadata in the frame of a warp, -1 if they are a constant, or A is not sparse"""
+    CONSTANT = 11
+    """address of the constant for each lane, uint32[lane]"""
+    USED = 12
+    """address of the bits of metadata that are used, uint32[lane], 0 if A is not sparse"""
+    LEGAL = 13
     """the legal codes of metadata, as bits"""
-    OVERLAPS = 13
+    OVERLAPS = 14
     """how many other accumulators have registers of this one, and their numbers"""
 
 

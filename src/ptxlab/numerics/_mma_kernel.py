@@ -51,7 +51,7 @@ class OperandGather(NamedTuple):
 
     After the units are gathered into consecutive memory, and codes with a ``packing`` have got a byte each, ``over_rows`` is the stride of
     rows and ``over_k`` the stride along K, in bytes. The operand begins at row ``first``. ``scales`` and ``metadata`` are those of its
-    rows; with metadata, the codes are those of the stored elements.
+    rows; with metadata, the codes are those of the stored elements. The rows of ``zeros``, counted from ``first``, count as zeros.
     """
 
     base: int
@@ -64,6 +64,7 @@ class OperandGather(NamedTuple):
     packing: Packing | None = None
     scales: ScaleGather | None = None
     metadata: MetadataGather | None = None
+    zeros: NDArray[np.int64] | None = None
 
 
 class AccumulatorRef(NamedTuple):
@@ -93,8 +94,8 @@ class MmaKernel:
     """
 
     __slots__ = (
-        "_formats", "_functions", "_groups", "_negate", "_option", "_orders", "_prepared", "_scale", "_scratch", "_step", "k", "m",
-        "n", "quick_runs", "wide",
+        "_formats", "_functions", "_groups", "_negate", "_option", "_orders", "_prepared", "_scale", "_scratch", "_step", "_zeros", "k",
+        "m", "n", "quick_runs", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +125,7 @@ class MmaKernel:
         self._prepared: dict[tuple[str, int], Prepared] = {}
         self._orders: dict[tuple[int, int, int], NDArray[np.int64]] = {}
         self._scratch: dict[tuple[str, int], NDArray[np.uint8]] = {}
+        self._zeros: dict[tuple[int, int, bytes], NDArray[np.int64]] = {}
 
     def count_run(self) -> None:
         """Count a run of a program, and optimise the functions of all programs if there were many."""
@@ -163,6 +165,17 @@ class MmaKernel:
             self._orders[count, length, stride] = found
         return found
 
+    def _zero(self, role: str, codes: int, strides: tuple[int, int], rows: NDArray[np.int64]) -> tuple[int, ...]:
+        """The row that writes zeros to rows of gathered codes with these strides."""
+        size = FORMATS[self._formats[role]].dtype.itemsize
+        key = *strides, rows.tobytes()
+        places = self._zeros.get(key)
+        if places is None:
+            over_rows, over_k = strides
+            places = self._zeros[key] = ((rows[:, None] * over_rows + np.arange(self.k) * over_k) // size).reshape(-1)
+        one = self._scratch_of("zero", size), self._order_of(places.size, 1, 0)
+        return move(size, (0, *one), (0, codes, places))
+
     def _buffer(self, role: str, number: int) -> Prepared:
         """The scratch buffer of a program's prepared operand."""
         found = self._prepared.get((role, number))
@@ -172,20 +185,18 @@ class MmaKernel:
             self._prepared[role, number] = found
         return found
 
-    def program(self, units: Iterable[tuple[OperandGather | Prepared, OperandGather | Prepared, AccumulatorRef]]) -> MmaProgram:
+    def program(self, units: Iterable[tuple[OperandGather, OperandGather, AccumulatorRef]]) -> MmaProgram:
         """Make a program: each unit adds the product of an operand A [m, k] and an operand B [n, k] to its cells.
 
-        Operands that are given by where their codes are, in the dtypes of their types, are gathered and prepared whenever the program
-        runs, those in several units once. The cells are those of `mma_prepared`.
+        The codes of operands, in the dtypes of their types, are gathered and prepared whenever the program runs, those in several units
+        once. The cells are those of `mma_prepared`.
         """
         units = tuple(units)
         rows: list[tuple[int, ...]] = []
         ready: dict[int, Prepared] = {}
         for role, operands in (("a", [a for a, _, _ in units]), ("b", [b for _, b, _ in units])):
             distinct = {id(operand): operand for operand in operands}
-            ready |= {key: operand for key, operand in distinct.items() if isinstance(operand, Prepared)}
-            gathers = [(number, operand) for number, operand in enumerate(distinct.values()) if not isinstance(operand, Prepared)]
-            for number, operand, gather in self._gathered(role, gathers):
+            for number, operand, gather in self._gathered(role, enumerate(distinct.values())):
                 prepared = ready[id(operand)] = self._buffer(role, number)
                 rows += (*gather, *self._prepare(role, operand, prepared))
         for a, b, cells in units:
@@ -238,6 +249,8 @@ class MmaKernel:
         """Rows that prepare gathered codes with their scales and metadata."""
         codes, strides = self._codes(role, operand), (operand.over_rows, operand.over_k)
         scales = 0
+        if operand.zeros is not None:
+            yield self._zero(role, codes, strides, operand.zeros)
         if operand.metadata is not None:
             yield from self._expand(operand)
             codes, strides = self._expanded(), (self._size * self.k, self._size)

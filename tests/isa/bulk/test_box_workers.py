@@ -1,4 +1,4 @@
-"""Copies of boxes by compiled code in worker processes."""
+"""Copies and reductions of boxes by compiled code in worker processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ CONFLICT = """
 .version 9.0
 .target sm_100a
 .address_size 64
-.visible .entry k(.param .align 64 .b8 map[128], .param .u64 p_in, .param .u64 p_out, .param .u32 p_distance)
+.visible .entry k(
+    .param .align 64 .b8 map[128], .param .align 64 .b8 reduced[128], .param .u64 p_in, .param .u64 p_out, .param .u32 p_distance)
 {
 .shared .align 1024 .b8 buffer[1024];
 .shared .align 8 .b64 mb;
@@ -47,6 +48,11 @@ WRITES = {
         STORE: shl.b32 x, i, 6; cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {x, row}], [buffer];
         add.u32 i, i, 1; setp.lt.u32 q, i, 4; @q bra STORE;
     """,
+    "reduction": """
+        mov.u32 i, 0;
+        REDUCE: shl.b32 x, i, 5; cp.reduce.async.bulk.tensor.2d.global.shared::cta.xor.bulk_group [reduced, {x, row}], [buffer];
+        add.u32 i, i, 1; setp.lt.u32 q, i, 4; @q bra REDUCE;
+    """,
 }
 
 
@@ -58,7 +64,7 @@ def test_workers(distance: int, way: str) -> None:
     for workers in (1, 2, 2):
         tensor = np.arange(8 * CTAS * 256, dtype=np.uint16).reshape(-1, 256)
         out = np.zeros(4 * CTAS, np.uint32)
-        args = [ptxlab.TensorMap(tensor, box=(64, 8)), tensor, out, distance]
+        args = [ptxlab.TensorMap(tensor, box=(64, 8)), ptxlab.TensorMap(tensor.view(np.uint32), box=(32, 8)), tensor, out, distance]
         result = loaded.launch(grid=CTAS, block=32, args=args, check="none", workers=workers)
         found.append((out.tolist(), tensor.tobytes(), result.stats.services, result.stats.instructions, result.diagnostics))
         if workers == 2:

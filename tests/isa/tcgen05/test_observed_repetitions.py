@@ -264,6 +264,9 @@ KEPT = {
     "A for one D": (KEEPING.replace("[y0]", "[d]"), TENSOR_TEXT),
     "B": (KEEPING_B, TENSOR_TEXT),
     "A of words": (KEEPING, TEXT),
+    "A of words for one D": (KEEPING.replace("[y0]", "[d]"), TEXT),
+    "B of words": (KEEPING_B, TEXT),
+    "A of words in pairs": (KEEPING.replace("0x08080010", "0x10080010").replace("bd, 256", "bd, 128"), TEXT),
 }
 KEPT_CASES: dict[str, tuple[dict[str, str], str]] = {
     #                               what is replaced where it is there, and a code if A is kept for two D
@@ -356,14 +359,29 @@ def test_findings_of_pairs(name: str, checks: str) -> None:
 @pytest.mark.parametrize(("name", "checks"), spread(2, KEPT_CASES, ("operands", "all")))
 @pytest.mark.parametrize("kept", KEPT)
 def test_findings_about_matrices_that_are_kept(kept: str, name: str, checks: str) -> None:
-    """Compiled code repeats products of tiles that take a matrix from a collector buffer."""
+    """Compiled code repeats products that take a matrix from a collector buffer."""
     (body, kernel), (changes, code) = KEPT[kept], KEPT_CASES[name]
     text = changed({MULTIPLY: body}, kernel)
-    codes, handled = both(changed({old: new for old, new in changes.items() if old in text}, text), **CHECKS[checks])
+    text = changed({old: new for old, new in changes.items() if old in text}, text)
+    codes, handled = both(of_pairs(text) if kept.endswith("pairs") else text, **CHECKS[checks])
     assert code in ("", *codes) or kept not in ("A", "A of words")
     if (name, checks) == ("right", "operands"):
         assert codes == []
-        assert len(handled) <= 22 or kernel is TEXT
+        assert len(handled) <= 22
+
+
+WORD_CASES = ("by cp.async", "other chunks in one turn", "another turn in one turn", "words that are computed", "a store after the product")
+
+
+@pytest.mark.parametrize(("name", "checks"), spread(2, WORD_CASES, ("operands", "all")))
+@pytest.mark.parametrize("kept", [name for name in KEPT if "words" in name])
+def test_findings_about_words_that_are_kept(kept: str, name: str, checks: str) -> None:
+    """The words of a matrix that is kept come from elsewhere in one turn."""
+    text = changed(CASES[name][0], changed({MULTIPLY: KEPT[kept][0]}))
+    codes, handled = both(of_pairs(text) if kept.endswith("pairs") else text, **CHECKS[checks])
+    assert not [code for code in codes if code[0] == "O"]
+    assert ("X106" in codes) == (name == "a store after the product" and checks == "all")
+    assert len(handled) < 3 * TURNS * CTAS or checks == "all"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.isa.tcgen05.test_observed_repetitions import (
     CHECKS,
     CTAS,
     MMA,
+    MULTIPLY,
     TENSOR_CASES,
     TENSOR_TEXT,
     TEXT,
@@ -48,12 +49,51 @@ SCALED = changed(
     with_kind(TEXT, "mxf8f6f4", " [fa], [fb],", a="e4m3", b="e4m3"),
 )
 """Threads also store the scale factors of each turn, and one thread copies them to tensor memory."""
+TILED = changed(
+    {
+        "[slot], 64;": "[slot], 128;",
+        "d, 64;": "d, 128;",
+        "ld.shared.b32 d, [slot];": """ld.shared.b32 d, [slot]; add.u32 fa, d, 64; add.u32 fb, d, 68;
+mov.u32 y0, 0x7E7E7E7E; mov.u32 y1, y0;
+shl.b32 x0, tid, 16; and.b32 x0, x0, 0x600000; add.u32 x0, x0, fa; tcgen05.st.sync.aligned.32x32b.x8.b32 [x0],
+{y0, y1, y0, y1, y0, y1, y0, y1}; tcgen05.wait::st.sync.aligned;
+tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;""",
+        ".b32 full, tid,": ".b32 full, fa, fb, tid,",
+    },
+    with_kind(TENSOR_TEXT, "mxf8f6f4", " [fa], [fb],", a="e4m3", b="e4m3"),
+)
+"""Threads store the scale factors before the loop, and boxes bring A and B."""
 
 SCALED_CASES: dict[str, Case] = {
     **cases_of("factors"),
     "factors of the turn before": ({TO_A: f"@!late {TO_A}"}, "", ""),
     "other factors in one turn": ({TO_B: f"@late add.u32 fb, fb, 4; {TO_B} @late sub.u32 fb, fb, 4;"}, "", ""),
 }
+
+
+SCALED_MMA = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale"
+HALF = int(InstructionDescriptor(kind="mxf8f6f4", m=128, n=32, a="e4m3", b="e4m3"))
+KEEPING = f"""setp.ne.u32 acc, n, 0; mov.b32 idesc, {HALF};
+add.u32 y0, d, 32; add.u64 w, bd, 256;
+{SCALED_MMA}.collector::a::fill [d], ad, bd, idesc, [fa], [fb], acc;
+{SCALED_MMA}.collector::a::lastuse [y0], ad, w, idesc, [fa], [fb], acc;"""
+KEPT_SCALED = {
+    name: changed({MULTIPLY.replace(MMA, f"{SCALED_MMA} [d], ad, bd, idesc, [fa], [fb], acc;"): KEEPING}, text)
+    for name, text in {"words": SCALED, "tiles": TILED}.items()
+}
+"""Two products take one A, each with half of the columns of B."""
+
+
+@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("name", SCALED_CASES)
+@pytest.mark.parametrize("kept", KEPT_SCALED)
+def test_scaled_products_that_keep_a_matrix(kept: str, name: str, checks: str) -> None:
+    changes, text = SCALED_CASES[name][0], KEPT_SCALED[kept]
+    text = changed({old: new for old, new in changes.items() if old in text}, text)
+    codes, handled = both(text if kept == "words" else text.replace("[factors]", "[to]"), **CHECKS[checks])
+    if name == "right":
+        assert {*codes} <= {"O103"}, "the elements of the array are f16"
+        assert len(handled) <= 30
 
 
 @pytest.mark.parametrize("checks", CHECKS)

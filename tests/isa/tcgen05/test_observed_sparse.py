@@ -13,6 +13,7 @@ from tests.isa.tcgen05.test_observed_repetitions import (
     CTAS,
     HANDLED,
     MMA,
+    MULTIPLY,
     STEP,
     TENSOR_TEXT,
     TEXT,
@@ -60,6 +61,15 @@ tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0; tc
     TENSOR_TEXT,
 )
 """Threads store metadata before the loop, and boxes bring A and B."""
+HALF = int(InstructionDescriptor(kind="f16", m=128, n=32, a="f16", b="f16", sparse=True))
+SPARSE_KEEPING = f"""setp.ne.u32 acc, n, 0; mov.b32 idesc, {HALF};
+add.u32 fm, fa, k; add.u32 y0, d, 32; add.u64 w, bd, 256;
+tcgen05.mma.sp.cta_group::1.kind::f16.collector::a::fill [d], ad, bd, [fm], idesc, acc;
+tcgen05.mma.sp.cta_group::1.kind::f16.collector::a::lastuse [y0], ad, w, [fm], idesc, acc;"""
+KEPT_SPARSE = {
+    name: changed({MULTIPLY.replace(MMA, SPARSE_MMA): SPARSE_KEEPING}, text) for name, text in {"words": SPARSE, "tiles": STORED}.items()
+}
+"""Two products take one A, each with half of the columns of B."""
 STORE_CELL = "tcgen05.st.sync.aligned.32x32b.x1.b32 [fa], {idesc}; tcgen05.wait::st.sync.aligned;"
 ILLEGAL = STORE.replace("st.shared", "setp.eq.and.u32 q, tid, 5, late; @q mov.u32 y1, 0x44444544; st.shared")
 

@@ -101,12 +101,51 @@ def test_metadata_that_are_not_used(thread: int, selector: int) -> None:
     assert again[0] < handled[0] / 2
 
 
-def test_metadata_of_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Handlers are always called."""
-    loop = FENCE + sparse("f32.f16.f16", 64, 32).replace("%m,", "0x44444444,") + DONE
-    known, found = launched(module(loop), monkeypatch)
-    assert not known
+CONSTANTS = {"f16": 0x4E6C9D84, "f16, A in registers": 0xC4D89E46, "bytes": 0x9D4CE684}
+OTHER_FORMS = {"immediate": "{}", "constant in braces": "{{{}}}"}
+OF_CONSTANTS = {
+    "f16": sparse("f32.f16.f16", 64, 32) + sparse("f32.f16.f16", 64, 32, selector=1, p="1"),
+    "f16, A in registers": sparse("f32.f16.f16", 64, 32, IN_REGISTERS, 1),
+    "bytes": sparse("f32.e4m3.e5m2", 64, 64),
+}
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+@pytest.mark.parametrize("name", OF_CONSTANTS)
+def test_metadata_of_a_constant(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bits are those of products whose metadata a register holds."""
+    products, constant = OF_CONSTANTS[name], CONSTANTS[name]
+    known, found = launched(module(FENCE + products.replace("%m,", f"{OTHER_FORMS[form].format(constant)},") + DONE, 12), monkeypatch)
+    _, others = launched(module(f"mov.b32 %m, {constant};" + FENCE + products + DONE, 12), monkeypatch)
+    assert known
     assert not found[0][2]
+    assert found[0][0] == others[0][0]
+
+
+def test_metadata_in_braces(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, found = launched(module(LOOPS["f16"].replace("%m, ", "{%m}, "), 12), monkeypatch)
+    _, others = launched(module(LOOPS["f16"], 12), monkeypatch)
+    assert known
+    assert found[0][0] == others[0][0]
+
+
+@pytest.mark.parametrize("check", ["none", "race", "operands", "all"])
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_handlers_of_constants_are_called_until_a_turn_is_known(form: str, check: str) -> None:
+    loop = FENCE + OF_CONSTANTS["f16"].replace("%m,", f"{OTHER_FORMS[form].format(CONSTANTS['f16'])},") + DONE
+    handled = []
+    for times in (20, 40):
+        texts, (_, again, _) = both_ways(module(loop, times), check=check)
+        assert texts == ""
+        handled.append(again[0])
+    assert handled[1] <= handled[0]
+
+
+@pytest.mark.parametrize("check", ["none", "all"])
+def test_a_constant_that_selects_nothing(check: str) -> None:
+    loop = FENCE + OF_CONSTANTS["f16"].replace("%m,", "0x44404444,") + DONE
+    texts, _ = both_ways(module(loop, 20), check=check)
+    assert re.search(r"D707.*the sparsity metadata of row \d+, chunk \d is 0b0000, which selects nothing", texts)
 
 
 @pytest.mark.parametrize("name", ["f16", "bytes", "tf32, A in registers"])

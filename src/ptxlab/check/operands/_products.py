@@ -178,10 +178,8 @@ class CompiledProducts:
         if product is None or known is None or len(product.ctas) != len(known.ctas):
             return None
         kept = self._kept.get(operation.op.index)
-        if product.scales and kept is not None:
-            return None  # whether A and B come from one array is asked of the tiles
-        words = self._by_words and kept is None and not (product.scales and len(known.ctas) > 1)
-        found = self._of_words(product, known.ctas) if words else None
+        words = self._by_words and not (product.scales and len(known.ctas) > 1)
+        found = self._of_words(operation, product, known.ctas) if words else None
         by_threads = found is not None
         if found is None:
             found = (self._of_boxes if self._by_words else self._of_tiles)(product, known.ctas, kept)
@@ -230,20 +228,23 @@ class CompiledProducts:
             return bool(self._loaded.cells and product.tensor_a.bits) and operation.op.index not in self._kept
         return known.beside and self._elements.takes(operation.op)
 
-    def _of_words(self, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+    def _of_words(self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
         """How compiled code compares a product of operands that threads have copied, in each of the CTAs."""
-        return _together([self._part_of_words(product, part, _number(parts, i)) for i, part in enumerate(parts)])
+        return _together([self._part_of_words(operation, product, part, _number(parts, i)) for i, part in enumerate(parts)])
 
-    def _part_of_words(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[Repeated, tuple[Call, Call]] | None:
+    def _part_of_words(
+        self, operation: AsyncOperation, product: MatrixProduct, part: CtaProduct, cta: int
+    ) -> tuple[Repeated, tuple[Call, Call]] | None:
         """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
         number, words = part.accumulator.number, part.memory.words
-        repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(product.operands, words)
+        repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(operation, product, words)
         if repeated is None:
             return None
         before = part.accumulator.words.repeated(before=True)
         if before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees(before)
-        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
+        kept = _kept_of(product, repeated.kept)
+        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta, kept
         return repeated, repeated.calls.of(*about)
 
     def _of_boxes(self, product: MatrixProduct, parts: Sequence[CtaProduct], kept: str | None) -> ObservedRepetition | None:
@@ -260,8 +261,7 @@ class CompiledProducts:
 
         ``kept`` is the name of the matrix that it takes from a collector buffer.
         """
-        places = (product.operands[0], KEPT_FIRST), (product.operands[-1], KEPT_LAST)
-        which = sum(bit for operand, bit in places if operand.name == kept)
+        which = _kept_of(product, kept)
         return _together([self._part_of_tiles(product, part, _number(parts, i), which) for i, part in enumerate(parts)])
 
     def _part_of_tiles(self, product: MatrixProduct, part: CtaProduct, cta: int, kept: int) -> tuple[Images, tuple[Call, Call]] | None:
@@ -302,6 +302,12 @@ def array_of(operand: MatrixOperand, memory: CtaMemory, reporter: Reporter) -> i
 def _number(ctas: Sequence[CtaProduct], number: int) -> int:
     """The number of a CTA in its pair, -1 if it is the only one."""
     return -1 if len(ctas) == 1 else number
+
+
+def _kept_of(product: MatrixProduct, kept: str | None) -> int:
+    """`RepetitionWord.KEPT` of a product that takes the matrix with this name from a collector buffer."""
+    places = (product.operands[0], KEPT_FIRST), (product.operands[-1], KEPT_LAST)
+    return sum(bit for operand, bit in places if operand.name == kept)
 
 
 def _columns_of_a(product: MatrixProduct) -> tuple[int, int]:

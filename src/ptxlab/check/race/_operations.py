@@ -161,7 +161,7 @@ class Operations:
         found = self._repeated_copies.get(op.index)
         if found is None:
             found = self._repeated_copies[op.index] = self._recorder.words_of_copy(kind, op)
-        note_equal_writes(found, self._recorder.findings.knows_equal_writes)
+        note_equal_writes(found, lambda what: _of(operation).atomic or self._recorder.findings.knows_equal_writes(what))
         return ObservedRepetition(record=((stored if of_group else copied, address_of(found)),), kept=found)
 
     def _renumber(self, agent: Agent, slot: Slot) -> None:

@@ -11,7 +11,7 @@ from dataclasses import field
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
-from ptxlab.engine.box_copies import STORE, load_name
+from ptxlab.engine.box_copies import load_name, store_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
@@ -302,7 +302,7 @@ class _Service:
                 context.set_word(Word.AWAITS, 0)
 
     def copy_box(self, box: BoxOperands, values: list[Value]) -> None:
-        """A copy of a box of the tensor map that ``values`` name, by one lane; by all lanes if they store it."""
+        """A copy of a box of the tensor map that ``values`` name, by one lane; by all lanes if they store or reduce it."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
         entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
@@ -314,7 +314,7 @@ class _Service:
                 copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
             address = self._address(operands[box.shared])
             if box.barrier < 0:
-                done = caller.helper(STORE, "i64", context, entry, address, copy)
+                done = caller.helper(store_name(op.q.get("redOp") or ""), "i64", context, entry, address, copy)
             else:
                 barrier = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)

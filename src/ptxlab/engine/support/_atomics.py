@@ -11,7 +11,7 @@ from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.scalar.float_helpers import NAN64
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["emit_atomic"]
+__all__ = ["add_doubles", "combine", "emit_atomic", "is_float", "was_rounded"]
 
 
 def emit_atomic(module: Module, name: str) -> None:
@@ -20,7 +20,7 @@ def emit_atomic(module: Module, name: str) -> None:
     bits = TYPE_BITS[type]
     parameters = "ptr context, i32 op, ptr frame, i32 mask, ptr hosts, i32 count, ptr old, ptr a, ptr b"
     c, (context, op, frame, mask, hosts, count, old_table, a_table, b_table) = module.define(f"void {name}({parameters})")
-    counted = operation == "add" and not (type[0] in "us" and type[1:].isdigit())
+    counted = operation == "add" and is_float(type)
 
     def row(table: Value, k: Value) -> Value:
         return frame_row(frame, table, k)
@@ -30,12 +30,12 @@ def emit_atomic(module: Module, name: str) -> None:
         old = cell.load(f"i{bits}", align=1)
         a = _get(row(a_table, k), lane, bits)
         b = _get(row(b_table, k), lane, bits) if operation == "cas" else a
-        made = _combine(operation, type, old, a, b, bool(in_global))
+        made = combine(operation, type, old, a, b, bool(in_global))
         cell.store(made, align=1)
         if counted:
             table = context.pointer(Word.ADDITIONS)
             with c.when(table.ne(0)):
-                note_addition(c, table, op, context.word(Word.AGENT) + lane, cell, _was_rounded(type, old, a, made))
+                note_addition(c, table, op, context.word(Word.AGENT) + lane, cell, was_rounded(type, old, a, made))
         with c.when(old_table.ne(0)):
             _put(row(old_table, k), lane, old, bits)
 
@@ -55,7 +55,13 @@ def _put(row: Value, lane: Value, value: Value, bits: int) -> None:
     row.at(256).store((value >> 64).to("i64"), lane)
 
 
-def _combine(operation: str, type: str, old: Value, a: Value, b: Value, in_global: bool) -> Value:
+def is_float(type: str) -> bool:
+    """Whether elements of a type are floating-point numbers."""
+    return type[0] not in "us" and not (type[0] == "b" and type[1:].isdigit())
+
+
+def combine(operation: str, type: str, old: Value, a: Value, b: Value, in_global: bool) -> Value:
+    """What an operation makes of the old value and of its operands; ``in_global``: additions of f32 flush subnormals."""
     if operation == "exch":
         return a
     if operation == "cas":
@@ -72,22 +78,25 @@ def _combine(operation: str, type: str, old: Value, a: Value, b: Value, in_globa
         predicate = ("s" if type[0] == "s" else "u") + ("lt" if operation == "min" else "gt")
         return old.compare(predicate, a).select(old, a)
     if type in ("f16x2", "bf16x2"):
-        low = _combine(operation, type[:-2], old.to("i16"), a.to("i16"), a, False)
-        high = _combine(operation, type[:-2], (old >> 16).to("i16"), (a >> 16).to("i16"), a, False)
+        low = combine(operation, type[:-2], old.to("i16"), a.to("i16"), a, False)
+        high = combine(operation, type[:-2], (old >> 16).to("i16"), (a >> 16).to("i16"), a, False)
         return low.to("i32") | (high.to("i32") << 16)
     if operation == "add":
-        return _add_doubles(old, a, in_global) if type == "f64" else _float_add(type, old, a, in_global)
+        return add_doubles(old, a, in_global) if type == "f64" else _float_add(type, old, a, in_global)
     return float_extreme(operation, 0x7C00 if type == "f16" else 0x7F80, old, a)
 
 
-def _add_doubles(old: Value, a: Value, in_global: bool) -> Value:
-    """An H200's NaN: in global memory that of the operand before that of the old value, as it is; else the old value's first, quieted."""
+def add_doubles(old: Value, a: Value, in_global: bool, nan: int = NAN64) -> Value:
+    """An H200's NaN: in global memory that of the operand before that of the old value, as it is; else the old value's first, quieted.
+
+    ``nan``: the one of a sum of numbers.
+    """
 
     def is_nan(bits: Value) -> Value:
         return (bits & 0x7FFFFFFFFFFFFFFF).ugt(0x7FF << 52)
 
     total = (old.cast("double") + a.cast("double")).cast("i64")
-    found = is_nan(total).select(NAN64, total)
+    found = is_nan(total).select(nan, total)
     for operand in (old, a) if in_global else (a, old):
         found = is_nan(operand).select(operand if in_global else operand | 1 << 51, found)
     return found
@@ -110,10 +119,10 @@ def _float_add(type: str, old: Value, a: Value, flush: bool) -> Value:
     return nan.select(0x7FFF, narrow)
 
 
-def _was_rounded(type: str, old: Value, a: Value, total: Value) -> Value:
+def was_rounded(type: str, old: Value, a: Value, total: Value) -> Value:
     """Whether a sum is not exact; a NaN is as good as exact, for it comes in every order."""
     if type in ("f16x2", "bf16x2"):
-        halves = [_was_rounded(type[:-2], *((v >> shift).to("i16") for v in (old, a, total))) for shift in (0, 16)]
+        halves = [was_rounded(type[:-2], *((v >> shift).to("i16") for v in (old, a, total))) for shift in (0, 16)]
         return halves[0] | halves[1]
 
     def number(value: Value) -> Value:

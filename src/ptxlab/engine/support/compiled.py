@@ -7,7 +7,7 @@ from functools import cache
 
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
-from ptxlab.engine.box_copies import STORE, emit_box_load, emit_box_store
+from ptxlab.engine.box_copies import REDUCE, STORE, emit_box_load, emit_box_store
 from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
@@ -34,6 +34,7 @@ from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_replay, emit_save, emit_unchanged
 from ptxlab.engine.support.footprint import emit_touch_ranges
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
+from ptxlab.engine.support.reductions import emit_note_additions
 from ptxlab.engine.turns.lanes import emit_switch_lanes
 from ptxlab.engine.turns.loop import emit_turns
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
@@ -121,6 +122,8 @@ _EMIT: dict[str, Emit] = {
     "mayarrive": lambda module, name, rest: emit_may_arrive(module),
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
+    REDUCE: lambda module, name, rest: emit_box_store(module, rest[0]),
+    "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
     "groupissue": lambda module, name, rest: emit_issue(module),

@@ -7,8 +7,9 @@ whose source is watched has further rows for what it reads, one for each number 
 of the end of a block (`ptxlab.engine.program.Program.noted_ends`) is that of its last op, larger by twice the number of ops.
 
 The table of additions is there to tell which results depend on the order of atomics. A row is (address, agent, additions, flags); an
-element's row is found by a hash of its address, and a later element takes it over. After these comes a row for each op: the element with
-the most additions of those that it added to, once several agents had added there and a sum was rounded.
+element's row is found by a hash of its address, and a later element takes it over. After these comes a row with the agent of the next bulk
+reduction, and then a row for each op: the element with the most additions of those that it added to, once several agents had added there
+and a sum was rounded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ptxlab.engine.context import Word
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = [
-    "HASH",
+    "FIRST_OP",
+    "NEXT_AGENT",
     "ROUNDED",
     "ROW_BYTES",
     "ROW_WORDS",
@@ -120,6 +122,7 @@ def note_row(context: Value, op: Value, mask: Value, number: Value) -> Value:
 
 SLOT_BITS = 15
 SLOTS = 1 << SLOT_BITS
+NEXT_AGENT, FIRST_OP = SLOTS, SLOTS + 1
 ROW_BYTES = 32
 HASH = 0x9E3779B97F4A7C15
 ROUNDED, SEVERAL = 1, 2
@@ -137,7 +140,7 @@ def note_addition(c: Function, table: Value, op: Value, agent: Value, cell: Valu
     for value, place in ((key, row), (agent, agent_at), (count, count_at), (flags, flags_at)):
         place.store(value)
     with c.when(flags.eq(ROUNDED | SEVERAL)):
-        found = table.at((op.to("i64") + SLOTS) * ROW_BYTES)
+        found = table.at((op.to("i64") + FIRST_OP) * ROW_BYTES)
         most = found.load("i64", 2)
         with c.when(most.ult(count)):
             found.store(key)

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from ptxlab._arrays import distinct
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import chunks_outside
 from ptxlab.isa.bulk._tiled import Box
 from ptxlab.isa.context import WarpContext
-from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, REDUCED_ELEMENTS, BoxWord
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.native import address_of, move_address
 
@@ -45,6 +46,7 @@ class _BoxWords:
             (BoxWord.CHUNK, box.chunk),
             (BoxWord.COUNT, len(outside)),
             (BoxWord.MOVE, move_address(box.chunk)),
+            (BoxWord.ELEMENT, _number_of(tile.element) if len(distinct(outside)) == len(outside) else 0),
             (BoxWord.OUTSIDE, address_of(outside)),
         ):
             words[word] = value
@@ -60,6 +62,11 @@ class _BoxWords:
             order = self._box.order(offset)
             self._keep.append(order)
             self.words[at] = address_of(order)
+
+
+def _number_of(element: str) -> int:
+    """`BoxWord.ELEMENT` of an element type."""
+    return REDUCED_ELEMENTS.index(element) + 1 if element in REDUCED_ELEMENTS else 0
 
 
 def _extent(box: Box) -> int:
@@ -90,9 +97,14 @@ def _words_of(tile: TileMap) -> _BoxWords | None:
     return _BoxWords(tile, box, limits, pitches)
 
 
-def repeat_box(warp: WarpContext, lane: int, operation: AsyncOperation, tile: TileMap, address: int, offset: int) -> None:
-    """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory, as a lane has done."""
+def repeat_box(
+    warp: WarpContext, lane: int, operation: AsyncOperation, tile: TileMap, address: int, offset: int, reduces: bool = False
+) -> None:
+    """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory, as a lane has done.
+
+    ``reduces``: or reduce them, unless rows of a box share elements.
+    """
     found = _words_of(tile) if warp.repeats_in_any_state else None
-    if found is not None:
+    if found is not None and (not reduces or found.words[BoxWord.ELEMENT]):
         found.place(offset)
         warp.repeat_box(lane, operation, address, address_of(found.words), found)

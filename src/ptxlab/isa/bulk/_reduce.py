@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context, operations
+from ptxlab.isa.native_ops import REDUCED_TYPES
 
 __all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "put", "put_undefined", "undefined_combiner", "watched", "whole_elements"]
 
@@ -39,17 +40,6 @@ _INTEGER_OPERATIONS: dict[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[An
     "xor": np.bitwise_xor,
     "inc": lambda d, s: np.where(d >= s, d.dtype.type(0), d + d.dtype.type(1)),
     "dec": lambda d, s: np.where((d == 0) | (d > s), s, d - d.dtype.type(1)),
-}
-
-_TYPES: dict[str, frozenset[str]] = {
-    "add": frozenset({"u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64"}),
-    "min": frozenset({"u32", "s32", "u64", "s64", "f16", "bf16"}),
-    "max": frozenset({"u32", "s32", "u64", "s64", "f16", "bf16"}),
-    "and": frozenset({"b32", "b64", "u32", "s32", "u64"}),
-    "or": frozenset({"b32", "b64", "u32", "s32", "u64"}),
-    "xor": frozenset({"b32", "b64", "u32", "s32", "u64"}),
-    "inc": frozenset({"u32"}),
-    "dec": frozenset({"u32"}),
 }
 
 
@@ -93,7 +83,7 @@ def _extreme(target: NDArray[Any], source: NDArray[Any], type: str, largest: boo
 
 def combiner(operation: str, type: str) -> Combine | None:
     """A function that reduces source bytes into target bytes, both with a contiguous last axis; None if the type has no such operation."""
-    if type not in _TYPES[operation]:
+    if type not in REDUCED_TYPES[operation]:
         return None
     if type in INTEGERS:
         dtype, function = INTEGERS[type], _INTEGER_OPERATIONS[operation]

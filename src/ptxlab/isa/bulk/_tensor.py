@@ -149,9 +149,9 @@ def _prepare(warp: context.WarpContext, form: _Form, address: int, places: tuple
     return copy
 
 
-def _reduction(q: Qualifiers) -> Asynchronous:
+def _reduction(q: Qualifiers, copies: Asynchronous = TENSOR_STORE) -> Asynchronous:
     """The effects of a reduction. The element type is in the tensor map, so it may be a floating-point type."""
-    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.redOp == "add")
+    return dataclasses.replace(copies, atomic=True, adds_floats=q.redOp == "add")
 
 
 def _rows(mode: str | tuple[str | None, ...], *directions: str, **more: object) -> dict[str, object]:
@@ -228,7 +228,7 @@ def _in_range(warp: context.WarpContext, found: tuple[tuple[str, int, int], ...]
 
 @service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=_BOX_STORE)
 @service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
-@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
+@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=partial(_reduction, copies=_BOX_STORE))
 @service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
 def store(warp: context.WarpContext) -> None:
     """Copy a box from shared memory, or reduce it into a tensor."""
@@ -246,7 +246,7 @@ def store(warp: context.WarpContext) -> None:
         maps = used_maps(warp, address)
         started = start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True))
         track(warp, lane, started)
-    repeat_box(warp, lane, started, copy.tile, address, offset)
+    repeat_box(warp, lane, started, copy.tile, address, offset, operation is not None)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

@@ -34,8 +34,6 @@ Codes = NDArray[Any]
 Disabled = tuple[NDArray[np.intp], ...]
 """For each CTA the lanes of D that are not written."""
 
-Operand = numerics.OperandGather | numerics.Prepared
-
 _WARP_LANES = 32
 
 A_COLUMNS = 8
@@ -55,7 +53,7 @@ class Plan:
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
     kernel : the compiled multiplication that each unit performs
-    program : compiled code for the whole operation; None if columns of B must be zeroed at each execution
+    program : compiled code for the whole operation
     held : the matrix that a collector buffer can hold: A, or B of .ws
     d_bits : bits of an element of D, the lowest of its cell; the others are 0
     """
@@ -69,8 +67,6 @@ class Plan:
     b_format: Format
     units: tuple[Unit, ...]
     instruction: InstructionDescriptor
-    negate_a: bool
-    negate_b: bool
     held: HeldMatrix
     d_bits: int = 32
     a_columns: int = A_COLUMNS
@@ -81,7 +77,7 @@ class Plan:
     shift_a: bool = False
     operands: tuple[MatrixOperand, ...] = ()
     known: BoundedCache[Hashable, tuple[operations.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
-    program: numerics.MmaProgram | None = field(init=False, default=None)
+    program: numerics.MmaProgram = field(init=False)
     _asked: tuple[NDArray[np.int64], numerics.MmaProgram | None] | None = field(init=False, default=None)
     """What compiled code asks before it repeats the operation (`words_to_ask`), and what it keeps."""
     columns: int = field(init=False, default=0)
@@ -104,13 +100,12 @@ class Plan:
         if self.metadata:
             self._scale_factors += (self.metadata[0].scale_factors("A", "metadata", found.selector),)
         self._tensor_a = self._matrix_in_tensor_memory()
-        if self.zeroed is None:
-            self.program = self._program(())
+        self.program = self._program()
 
     def repetition(self, accumulate: bool, scale: int) -> tuple[int, tuple[int, ...], int] | None:
         """How compiled code does what `perform` does if it disables no lanes, for `WarpContext.repeat`; None if it cannot (yet)."""
         program = self.program
-        if program is None or not program.optimised or self.shift_a:
+        if not program.optimised or self.shift_a:
             return None
         function, given = program.repetition(accumulate, scale)
         if self.scaling is None and not self.metadata:
@@ -129,8 +124,7 @@ class Plan:
             if self.scaling is not None:
                 self.scaling.check_copies(cta.tensor.words)
         kept = () if disabled is None else self._kept(cta_group, disabled)
-        program = self.program or self._program(cta_group.ctas)
-        program.run(cta_group.bases, accumulate, scale)
+        self.program.run(cta_group.bases, accumulate, scale)
         for words, lanes, held in kept:
             words[:, lanes] = held
         if self.shift_a and isinstance(self.a, int):
@@ -142,11 +136,10 @@ class Plan:
         accumulators = [cta.tensor.words[self.column : self.column + self.columns] for cta in cta_group.ctas[: len(disabled)]]
         return [(words, lanes, words[:, lanes]) for words, lanes in zip(accumulators, disabled, strict=True)]
 
-    def _program(self, ctas: tuple[context.Cta, ...]) -> numerics.MmaProgram:
-        """Build the program. Operands that it cannot read itself are prepared now, from the memory of these CTAs."""
+    def _program(self) -> numerics.MmaProgram:
+        """Build the program."""
         of_a: dict[tuple[int, int], numerics.OperandGather] = {}
-        of_b: dict[tuple[int, int | None], Operand] = {}
-        shares = [] if self.zeroed is None else [self.share_of_b(cta.shared) for cta in ctas]
+        of_b: dict[tuple[int, int | None], numerics.OperandGather] = {}
         whole = [shared_operand(self.b, self.b_format, holder) for holder in range(self.units[-1].cta + 1)]
         found = []
         for unit in self.units:
@@ -157,7 +150,7 @@ class Plan:
             # Each CTA has its own scale factors of all parts.
             part = unit.part, None if self.scaling is None else unit.cta
             if part not in of_b:
-                of_b[part] = self._gather_b(whole[unit.holder], unit) if self.zeroed is None else self._prepare_b(shares[unit.holder], unit)
+                of_b[part] = self._gather_b(whole[unit.holder], unit)
             found.append((of_a[source], of_b[part], unit.accumulator(self.column)))
         return self.kernel.program(found)
 
@@ -219,17 +212,6 @@ class Plan:
             codes[self.zeroed] = 0
         return codes
 
-    def _prepare_b(self, share: Codes, unit: Unit) -> numerics.Prepared:
-        """Prepare a part of B, from the columns of the CTA that holds it."""
-        return numerics.prepare(
-            share[unit.first : unit.first + unit.columns],
-            self.b_format.name,
-            role="b",
-            kind=self.kind,
-            other=self.a_format.name,
-            negate=self.negate_b,
-        )
-
     @property
     def _holders(self) -> list[Unit]:
         """A unit for each copy of the metadata, in order."""
@@ -246,6 +228,8 @@ class Plan:
 
     def _gather_b(self, whole: numerics.OperandGather, unit: Unit) -> numerics.OperandGather:
         found = whole._replace(first=self.b_first + unit.first)
+        if self.zeroed is not None:
+            found = found._replace(zeros=np.flatnonzero(self.zeroed[unit.first : unit.first + unit.columns]))
         if self.scaling is None:
             return found
         return found._replace(scales=scales(self.scaling.b, unit.cta, _part_of_b(unit)))

@@ -82,8 +82,6 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         b_format=b_format,
         units=made,
         instruction=found,
-        negate_a=found.negate_a,
-        negate_b=found.negate_b,
         held=_held(key, found),
         d_bits=TYPE_BITS[found.d],
         a_columns=stored * a_format.container // 32,

@@ -27,6 +27,8 @@ from ptxlab.tables import TYPE_BITS, WGMMA_M
 __all__ = ["Form", "Operands", "Text", "codes_of_a", "form_of", "perform", "placed_operand"]
 
 _REGISTER_BYTES = 4
+_METADATA = 3
+"""The position of the metadata of a sparse instruction."""
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 
 
@@ -94,7 +96,8 @@ class Form:
     ----------
     k, stored : elements in a row of B and in a stored row of A (bytes for .b1); a sparse A stores half of them
     fragment, codes : for a sparse A: the location of a warp's metadata, and the legal codes
-    metadata_row, used : of a sparse A: the index of the register with metadata, and its bits that are used, uint32[lane]
+    metadata_row, used : of a sparse A: the index of the register with metadata, and the bits that are used, uint32[lane]
+    metadata : those that are a constant, uint32[lane]
     rows, a_rows : indices of the registers of D, and of A if it is in registers
     key, number : the registers of D, their order and format, and the number of this accumulator in the program
     kernel : compiled code for the product; None for .b1
@@ -121,6 +124,7 @@ class Form:
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
     metadata_row: int = -1
+    metadata: NDArray[np.uint32] | None = None
     used: NDArray[np.uint32] | None = None
     plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(512))
 
@@ -242,6 +246,7 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
     index = accumulator_index(int(n), d == "f16")
     negate = -1 in scales[:1], -1 in scales[1:]
     fragment = _metadata_fragment(warp, a) if text.sparse else None
+    metadata_row = next(iter(warp.row_numbers(_METADATA).tolist()), -1) if text.sparse else -1
     return Form(
         d=d,
         a=a,
@@ -263,7 +268,8 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
         index=index,
         fragment=fragment,
         codes=numerics.legal_codes(a) if text.sparse else (),
-        metadata_row=next(iter(warp.row_numbers(3).tolist()), -1) if text.sparse else -1,
+        metadata_row=metadata_row,
+        metadata=warp.values(_METADATA).astype(np.uint32) if text.sparse and metadata_row < 0 else None,
         used=None if fragment is None else _used(fragment),
     )
 

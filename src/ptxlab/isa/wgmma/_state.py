@@ -238,7 +238,9 @@ class Warpgroup(context.Supplied):
         form = share.form
         rows = [-1] * 4 if form.a_rows is None else [128 * row for row in form.a_rows.tolist()]
         legal = sum(1 << code for code in form.codes)
-        metadata = (-1, 0, 0) if form.used is None else (128 * form.metadata_row, address_of(form.used), legal)
+        register = -1 if form.metadata_row < 0 else 128 * form.metadata_row
+        constant = 0 if form.metadata is None else address_of(form.metadata)
+        metadata = (-1, 0, 0, 0) if form.used is None else (register, constant, address_of(form.used), legal)
         overlaps = self._matrices.overlaps[form.number]
         load = form.moves.load.repetition(False, 0)[1]
         more = *load, *rows, share.a, share.b, int(share.accumulate), *metadata, len(overlaps), *overlaps

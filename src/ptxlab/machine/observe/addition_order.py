@@ -6,16 +6,20 @@ for nothing orders them.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.support.event_rows import HASH, ROUNDED, ROW_BYTES, SEVERAL, SLOT_BITS, SLOTS
+from ptxlab.engine.support.compiled import address_of as function_address
+from ptxlab.engine.support.event_rows import FIRST_OP, NEXT_AGENT, ROW_BYTES, SLOTS
 from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
@@ -42,14 +46,21 @@ def additions(program: Program) -> tuple[Op, ...]:
     return tuple(op for op in program.ops if _adds(program, op))
 
 
+@cache
+def _note_additions() -> Any:
+    """The compiled function that notes the additions of a reduction."""
+    number = ctypes.c_int64
+    return ctypes.PYFUNCTYPE(None, number, ctypes.c_int32, *(number,) * 4)(function_address("noteadditions"))
+
+
 class Additions:
     """The table of a launch, and the findings at its end."""
 
     def __init__(self, launch: Launch, ops: tuple[Op, ...]) -> None:
         self._launch = launch
         self._ops = ops
-        self.table: NDArray[np.uint64] = np.zeros((SLOTS + len(launch.program.ops), ROW_BYTES // 8), np.uint64)
-        self._next_agent = _FIRST_OPERATION
+        self.table: NDArray[np.uint64] = np.zeros((FIRST_OP + len(launch.program.ops), ROW_BYTES // 8), np.uint64)
+        self.table[NEXT_AGENT, 0] = _FIRST_OPERATION
 
     def forget(self, memory: U8) -> None:
         """Memory begins a new life."""
@@ -59,8 +70,8 @@ class Additions:
 
     def watched(self, op: Op, dtype: np.dtype[Any], widen: Callable[[NDArray[Any]], NDArray[Any]], add: Callable[[U8, U8], None]) -> Any:
         """Return ``combine``, an addition, extended to record what it adds; ``widen`` converts elements to numbers."""
-        agent = self._next_agent
-        self._next_agent += 1
+        agent = self.table.item(NEXT_AGENT, 0)
+        self.table[NEXT_AGENT, 0] = agent + 1
 
         def combine(target: U8, source: U8) -> None:
             wide = target.view(dtype)
@@ -80,26 +91,13 @@ class Additions:
 
         return combine
 
-    def _note(self, op: Op, agent: int, keys: NDArray[np.uint64], rounded: NDArray[np.bool_]) -> None:
-        with np.errstate(over="ignore"):
-            rows = ((keys >> np.uint64(1)) * np.uint64(HASH) >> np.uint64(64 - SLOT_BITS)).astype(np.intp)
-        old = self.table[rows]
-        same = old[:, 0] == keys
-        new = np.empty_like(old)
-        new[:, 0], new[:, 1] = keys, agent
-        new[:, 2] = np.where(same, old[:, 2], 0) + np.uint64(1)
-        new[:, 3] = np.where(same, old[:, 3], 0) | (same & (old[:, 1] != agent)) * np.uint64(SEVERAL) | rounded * np.uint64(ROUNDED)
-        self.table[rows] = new
-        found = np.flatnonzero(new[:, 3] == ROUNDED | SEVERAL)
-        if found.size:
-            most = new[found[np.argmax(new[found, 2])]]
-            if most[2] > self.table[SLOTS + op.index, 2]:
-                self.table[SLOTS + op.index] = most
+    def _note(self, op: Op, agent: int, cells: NDArray[np.uint64], rounded: NDArray[np.bool_]) -> None:
+        _note_additions()(address_of(self.table), op.index, agent, address_of(cells), address_of(rounded), cells.size)
 
     def report(self) -> None:
         """Add a note for each instruction whose sums depend on the order."""
         for op in self._ops:
-            address, _, number, _ = (int(v) for v in self.table[SLOTS + op.index])
+            address, _, number, _ = (int(v) for v in self.table[FIRST_OP + op.index])
             if number:
                 self._launch.reports.add(
                     "M410",

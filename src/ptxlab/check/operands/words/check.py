@@ -182,7 +182,8 @@ class WordCheck:
         self._attempts: dict[tuple[int, str], int] = {}
         self._judged: set[MatrixOperand] = set()
         self._steps: set[tuple[tuple[MatrixOperand, MatrixOperand, int], ...]] = set()
-        self._repeated: dict[tuple[MatrixOperand, ...], Repeated] = {}
+        self._repeated: dict[tuple[tuple[MatrixOperand, ...], str | None], Repeated] = {}
+        """By the operands, and the name of the one that is kept."""
         self.numbered: dict[int, Repeated] = {}
         """Repeated instructions by their numbers."""
         self._repeated_steps: set[tuple[Repeated, Repeated, int, int]] = set()
@@ -194,7 +195,7 @@ class WordCheck:
         -------
         whether all of them have an image
         """
-        repeated, relation = self._repeated.get(product.operands), OTHER
+        repeated, relation = self._of(product.operands, self._kept(operation, product)), OTHER
         if (
             repeated is not None
             and repeated.end <= len(words.addresses)
@@ -209,12 +210,23 @@ class WordCheck:
             return len(found) == len(product.operands)
         if product.accumulate and (relation == STEP or self._repetitions.runs):
             self._follow(operation, product, repeated, words, last, cta)
+        elif repeated.kept is not None and self._repetitions.runs:
+            self._repetitions.follows(id(words), product.accumulator, product.operands, False)
         return True
 
-    def repeated(self, operands: tuple[MatrixOperand, ...], words: Words) -> Repeated | None:
+    def repeated(self, operation: AsyncOperation, product: MatrixProduct, words: Words) -> Repeated | None:
         """The instruction that takes these operands, if compiled code can compare what it takes in memory of this size."""
-        found = self._repeated.get(operands)
+        found = self._of(product.operands, self._kept(operation, product))
         return found if found is not None and found.end <= len(words.addresses) else None
+
+    def _of(self, operands: tuple[MatrixOperand, ...], kept: str | None) -> Repeated | None:
+        """The repeated instruction that takes operands: one that keeps none of them, if there is one."""
+        return self._repeated.get((operands, None)) or self._repeated.get((operands, kept))
+
+    def _kept(self, operation: AsyncOperation, product: MatrixProduct) -> str | None:
+        """The name of the operand in shared memory that an instruction takes from a collector buffer."""
+        kept = self._reporter.kept(operation)
+        return kept if any(operand.name == kept for operand in product.operands) else None
 
     def _follow(
         self, operation: AsyncOperation, product: MatrixProduct, repeated: Repeated, words: Words, last: LastTaken, cta: Any
@@ -226,6 +238,8 @@ class WordCheck:
         (first, end), (last_first, last_end) = bases, last.bases(before=True)
         steps = first - last_first, end - last_end
         again = before is repeated and not any(steps)
+        if repeated.kept is not None:
+            again = repeated.taken(bases) == last.taken(before=True)
         self._repetitions.follows(id(words), product.accumulator, product.operands, again)
         # A is the first operand and B the last one. The steps of a loop are alike.
         if before is None or (before, repeated, *steps) not in self._repeated_steps:
@@ -240,11 +254,14 @@ class WordCheck:
     ) -> dict[str, TakenWords]:
         """The operands of an instruction by name, as far as their words are known, compared with those of the one before."""
         found: dict[str, TakenWords] = {}
-        kept = self._reporter.kept(operation)
+        kept = self._kept(operation, product)
         for operand in product.operands:
             taken = self._taken(operation, operand, words, cta, before.get(operand.name))
-            if taken is not None and operand.name != kept:
+            if taken is not None:
                 found[operand.name] = taken
+        all_known = len(found) == len(product.operands)
+        if kept is not None:
+            found.pop(kept, None)
         for taken in found.values():
             if taken.operand not in self._judged:
                 self._judged.add(taken.operand)
@@ -252,12 +269,20 @@ class WordCheck:
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken, words), cta)
         self._compare(operation, before, found, words, cta)
         known: list[Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
-        if known and len(known) == len(found) == len(product.operands):
-            if product.operands in self._repeated:
-                self._repeated[product.operands].replace()
-            made = self._repeated[product.operands] = Repeated(product.operands, known)
-            self.numbered[made.number] = made
+        if all_known and found and len(known) == len(product.operands):
+            self._repeat(product.operands, known, kept)
         return found
+
+    def _repeat(self, operands: tuple[MatrixOperand, ...], known: list[Known], kept: str | None) -> None:
+        """Compiled code may repeat an instruction that takes these operands, in the place of others (`_of`)."""
+        if kept is not None and (operands, None) in self._repeated:
+            return
+        for name in (kept,) if kept is not None else (None, *(operand.name for operand in operands)):
+            replaced = self._repeated.pop((operands, name), None)
+            if replaced is not None:
+                replaced.replace()
+        made = self._repeated[operands, kept] = Repeated(operands, known, kept)
+        self.numbered[made.number] = made
 
     def _compare(
         self, operation: AsyncOperation, before: dict[str, TakenWords], found: dict[str, TakenWords], words: Words, cta: Any

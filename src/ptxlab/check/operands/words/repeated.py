@@ -164,18 +164,22 @@ class Repeated:
     Attributes
     ----------
     operands, images : those of the instruction, one or two
+    kept : the name of the one that it takes from a collector buffer, which is not compared with those of the instruction before
     address, end : of the table that compiled code is given; the place behind the last word
     follows : compare what an execution takes, given the host addresses of the sources, of the table, and of a `LastTaken`
     calls : for each accumulator
     """
 
-    __slots__ = ("_differences", "address", "calls", "end", "follows", "images", "number", "operands")
+    __slots__ = ("_differences", "address", "calls", "end", "follows", "images", "kept", "number", "operands")
 
-    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[Known]) -> None:
-        self.operands, self.images = operands, images
+    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[Known], kept: str | None) -> None:
+        self.operands, self.images, self.kept = operands, images, kept
         width = CHUNK // WORD if all(operand.data == CHUNK for operand in operands) else 1
         self._differences = Differences([(image.places, image.sources) for image in images], width)
         self.number = self._differences.table[ImagesWord.NUMBER] = next(_NUMBERS)
+        if kept is not None:
+            (start,) = (at for operand, at in zip(operands, self._differences.starts, strict=True) if operand.name != kept)
+            self._differences.table[ImagesWord.FIRST] = self._differences.table[ImagesWord.LAST] = start
         self.address, self.end, self.follows = self._differences.address, self._differences.end, self._differences.follows
         self.calls = RepetitionCalls(self.address, self._differences.ask, self._differences.note)
 
@@ -192,6 +196,12 @@ class Repeated:
         self._differences.table[ImagesWord.OPERANDS] = 0
 
     def taken(self, bases: tuple[int, int]) -> dict[str, TakenWords]:
-        """The operands by name, with their images, of which the bases of the first and of the last one are given."""
+        """The operands by name, with their images, of which the bases of the first and of the last one are given.
+
+        If one is kept, both are those of the other one.
+        """
         found = zip(self.operands, self.images, bases, strict=False)
-        return {operand.name: TakenWords(operand, WordImage(base, image.line, image.word)) for operand, image, base in found}
+        taken = {operand.name: TakenWords(operand, WordImage(base, image.line, image.word)) for operand, image, base in found}
+        if self.kept is not None:
+            del taken[self.kept]
+        return taken

@@ -23,9 +23,9 @@ STEP_WORDS = 3
 class ImagesWord(IntEnum):
     """The words of the table of an instruction's images: addresses of arrays, the number of operands, and the steps that are known.
 
-    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand. ``NUMBER`` is that of the instruction.
-    From ``BEFORE`` on are those that may come before it (`Predecessors`): of each the number, and by how much the bases move from there.
-    From ``AGREEING`` on are the numbers of those with which compiled code may compare it alone.
+    ``FIRST`` and ``LAST`` are the places of the first words of the first and of the last operand, without one that is kept. ``NUMBER`` is
+    that of the instruction. From ``BEFORE`` on are those that may come before it (`Predecessors`): of each the number, and by how much the
+    bases move from there. From ``AGREEING`` on are the numbers of those with which compiled code may compare it alone.
     """
 
     PLACES = 0
@@ -115,10 +115,13 @@ def _ask(module: native.Module) -> None:
     unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
     with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0) | has_unknown_a(words, cta)):
         code.ret(1)
+    runs = words.pointer(RepetitionWord.RUNS).word(0).ne(0)
+    with code.when(runs & words.word(RepetitionWord.KEPT).ne(0)):
+        code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         agrees = is_known(code, images.at(8 * ImagesWord.AGREEING), (last.word(TakenWord.NUMBER),))
         known = _steps(code, addresses, images, last) & agrees
-        with code.when(~known | words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
+        with code.when(~known | runs):
             code.ret(1)
         with code.when(moved_columns(words, last)[1]):
             code.ret(1)

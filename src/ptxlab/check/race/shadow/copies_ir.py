@@ -33,7 +33,7 @@ _RANGES = BoxWord.END - BoxWord.RANGES
 class _InstructionWord(IntEnum):
     """Of an instruction its index, the second words of entries for what it writes and reads, and whether to watch what it reads.
 
-    ``EQUAL_WRITES``: 1 if equal writes of lanes, which nothing orders, have been noted.
+    ``EQUAL_WRITES``: 1 if equal writes of lanes, which nothing orders, have been noted, or need not be.
     """
 
     OP = 0

@@ -78,7 +78,7 @@ def pingpong(factor: int) -> Any:
 
 
 def grouped(factor: int) -> Any:
-    """The same of a persistent grouped GEMM for Hopper: its tiles begin in any pipeline stage, and with other instructions than they go on."""
+    """The same of a persistent grouped GEMM for Hopper: tiles begin in any pipeline stage, and with other instructions than they go on."""
     arch, mainloop, epilogue = GROUPED["sm90_grouped"]
     macros = {"ARCH": arch, "TILE_M": 128, "TILE_N": 128, "TILE_K": 64, "MAINLOOP": mainloop, "EPILOGUE": epilogue}
     host = compiled("grouped.cu", "sm_90a", macros, sms=1)

@@ -122,12 +122,12 @@ def emit_wake(module: Module) -> None:
     They are those that compiled code has blocked (`ptxlab.engine.turns`).
     """
     c, (context, place) = module.define("void wake(ptr context, ptr place)", internal=True)
-    turns, after = context.pointer(Word.TURNS), place.load("i32", Cell.PHASES).to("i64")
+    after = place.load("i32", Cell.PHASES).to("i64")
 
     def is_over(waiter: Value) -> Value:
         return is_complete(after, waiter.word(Word.AWAITED_PHASE), (waiter.word(Word.AWAITS) & BY_PARITY).ne(0))
 
-    resume_waiters(c, place.at(4 * Cell.WAITERS), turns, is_over)
+    resume_waiters(c, place.at(4 * Cell.WAITERS), is_over)
     c.ret()
 
 

@@ -250,6 +250,9 @@ class Word(IntEnum):
     PERMITTED_BESIDE = 98
     """in/out: `PERMITTED` for lanes that run while others of their warp wait: they block nobody; the two change places meanwhile"""
 
+    QUEUE = 99
+    """in: address of the words of the queue in which the warp stands when it can run (`ptxlab.engine.turns.words.QueueWord`)"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 

@@ -49,7 +49,7 @@ class Operations:
             operation.done = True
             self._carry_out(operation)
         elif operation.after is None:
-            self._queue_of(operation).pending.append(operation)
+            self._queue_of(operation).add(operation)
         elif not (others := [other for other in operation.after if not other.done]):
             self._do(operation)
         else:
@@ -63,12 +63,7 @@ class Operations:
         return queue
 
     def _perform(self, queue: Queue, at: int) -> None:
-        operation = queue.pending[at]
-        if operation.queue is not None:
-            at = next(i for i, other in enumerate(queue.pending) if other.queue == operation.queue)
-            operation = queue.pending[at]
-        del queue.pending[at]
-        self._do(operation)
+        self._do(queue.take(at))
 
     def _do(self, operation: AsyncOperation) -> None:
         self.running = operation

@@ -87,6 +87,7 @@ def fill_cta_words(launch: Launch, cta: CtaState) -> None:
     """Set the context's words that are the same in all warps of a CTA."""
     words = cta.memory.cells
     words[AT.SHARED] = cta.shared_address
+    words[AT.QUEUE] = cta.group.queue.address
     words[AT.SHARED_SIZE] = len(cta.shared)
     words[AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
     words[AT.CLUSTER] = address_of(cta.group.table)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["WordCheck", "Words"]
 
 _WORDS = CHUNK // WORD
+_OFFSETS = np.arange(0, CHUNK, WORD, dtype=np.uint64)
+_WHOLE = CHUNK << 8 | CHUNK
+"""The sizes of a copy (`ptxlab.engine.context.Word.PENDING`) that writes a whole chunk, and reads as many bytes."""
 _IN_BYTES = IN_BYTES - (1 << 64)
 _ATTEMPTS = 4
 """How often another descriptor is looked for if an operand has no image."""
@@ -131,11 +134,12 @@ class Words:
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.operations.AsyncOperation.words`."""
         offset, address, sizes = rows.T[..., None]
-        size, read, at = sizes & 0xFF, sizes >> 8 & 0xFF, np.arange(0, CHUNK, WORD, dtype=np.uint64)
-        written = at < size
         self.boxed[(offset // CHUNK).astype(np.intp)] = False
-        places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
-        self.sources[places[written]] = found[written]
+        places, found = (offset + _OFFSETS) // WORD, address + _OFFSETS
+        if not (sizes & 0xFFFF == _WHOLE).all():
+            written = _OFFSETS < sizes & 0xFF
+            places, found = places[written], np.where(_OFFSETS < sizes >> 8 & 0xFF, found, NO_SOURCE)[written]
+        self.sources[places] = found
 
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""

@@ -37,7 +37,7 @@ class Draws:
         self._numbers, self._words = numbers.data, words
         words[QueueWord.NUMBERS], words[_DRAWN] = address_of(numbers), NUMBERS
 
-    def number(self) -> int:
+    def _number(self) -> int:
         """A number of 32 bits."""
         words = self._words
         at = words[_DRAWN]
@@ -50,13 +50,18 @@ class Draws:
 
     def randrange(self, count: int) -> int:
         """A number below a count."""
+        words, numbers = self._words, self._numbers
         unused = 32 - count.bit_length()
-        found = self.number() >> unused
-        while found >= count:
-            found = self.number() >> unused
-        return found
+        for at in range(words[_DRAWN], NUMBERS):
+            found: int = numbers[at] >> unused
+            if found < count:
+                words[_DRAWN] = at + 1
+                return found
+        words[_DRAWN] = NUMBERS
+        found = self._number() >> unused
+        return found if found < count else self.randrange(count)
 
     def below(self, bound: int) -> bool:
         """Whether a number of 53 bits is below a bound."""
-        high = self.number() >> 5
-        return high << 26 | self.number() >> 6 < bound
+        high = self._number() >> 5
+        return high << 26 | self._number() >> 6 < bound

@@ -68,7 +68,9 @@ class Queue:
         pending = self.pending
         order = pending[at].queue
         if order is not None:
-            at = next(i for i, other in enumerate(pending) if other.queue == order)
+            for at, other in enumerate(pending):
+                if other.queue == order:
+                    break
         self.words[_PENDING] -= 1
         return pending.pop(at)
 

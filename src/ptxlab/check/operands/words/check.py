@@ -15,6 +15,7 @@ from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.boxes import PADDING, relative_words
+from ptxlab.check.operands.words.deferred import noter
 from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["WordCheck", "Words"]
 
 _WORDS = CHUNK // WORD
-_OFFSETS = np.arange(0, CHUNK, WORD, dtype=np.uint64)
-_WHOLE = CHUNK << 8 | CHUNK
-"""The sizes of a copy (`ptxlab.engine.context.Word.PENDING`) that writes a whole chunk, and reads as many bytes."""
 _IN_BYTES = IN_BYTES - (1 << 64)
 _ATTEMPTS = 4
 """How often another descriptor is looked for if an operand has no image."""
@@ -133,13 +131,8 @@ class Words:
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.operations.AsyncOperation.words`."""
-        offset, address, sizes = rows.T[..., None]
-        self.boxed[(offset // CHUNK).astype(np.intp)] = False
-        places, found = (offset + _OFFSETS) // WORD, address + _OFFSETS
-        if not (sizes & 0xFFFF == _WHOLE).all():
-            written = _OFFSETS < sizes & 0xFF
-            places, found = places[written], np.where(_OFFSETS < sizes >> 8 & 0xFF, found, NO_SOURCE)[written]
-        self.sources[places] = found
+        rows = np.ascontiguousarray(rows)
+        noter()(address_of(rows), len(rows), self.host, address_of(self.boxed))
 
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""

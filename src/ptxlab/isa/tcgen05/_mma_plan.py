@@ -84,7 +84,7 @@ class Plan:
     _placed: dict[tuple[int, bool], list[tuple[NDArray[np.intp], NDArray[np.uint64], operations.MemoryAccess]]] = field(
         init=False, default_factory=dict
     )
-    """By the number of CTAs and whether D is added to: for each access the memories of its ranges (in `CtaGroup.places`), and where there."""
+    """By the number of CTAs and whether D is added to, for each access: in which of `CtaGroup.places` its ranges are, and where there."""
     program: numerics.MmaProgram | None = field(init=False, default=None)
     _asked: tuple[NDArray[np.int64], numerics.MmaProgram | None] | None = field(init=False, default=None)
     """What compiled code asks before it repeats the operation (`words_to_ask`), and what it keeps."""

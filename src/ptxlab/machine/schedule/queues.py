@@ -68,9 +68,9 @@ class Queue:
         pending = self.pending
         order = pending[at].queue
         if order is not None:
-            for at, other in enumerate(pending):
-                if other.queue == order:
-                    break
+            at = 0
+            while pending[at].queue != order:
+                at += 1
         self.words[_PENDING] -= 1
         return pending.pop(at)
 

@@ -98,7 +98,7 @@ class SharedTurns(Waits):
         if words[_QUEUED]:
             active, lanes = self._waiting_lanes(warp)
             lanes.state, lanes.active, lanes.again, words[_AWAITS] = RUN, active, True, 0
-            turns.keep(warp)
+            turns.ready_of(warp).keep(warp)
         else:
             warp.cta.mbarriers[words[_AWAITS] & ~BY_PARITY].take_over()
 
@@ -156,7 +156,7 @@ class SharedTurns(Waits):
             if awaits and words[_QUEUED]:
                 (group,) = warp.converged
                 group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
-                CompiledTurns.keep(warp)
+                CompiledTurns.ready_of(warp).keep(warp)
                 if words[_OTHER_LANES]:
                     warp.take_over_lanes()
             elif awaits & BY_CLUSTER:
@@ -165,6 +165,24 @@ class SharedTurns(Waits):
                 warpgroup_of(cast("WarpContext", warp)).take_over(self.take_over_waiters)
             elif awaits:
                 cta.mbarriers[awaits & ~BY_PARITY].take_over()
+
+    def resume_waiters(self, first: memoryview, is_over: Callable[[int, int], bool]) -> None:
+        """Let warps run that compiled code has blocked where it links them, if their wait is over; they wait once more.
+
+        ``first`` is where the first one is named. ``is_over`` decides by `Word.AWAITS` and `Word.AWAITED_PHASE`.
+        """
+        turns, link, at = self.compiled_turns, first, 0
+        assert turns is not None
+        while address := link[at]:
+            warp = turns.warps[address]
+            words = warp.words
+            if is_over(words[_AWAITS], words[_AWAITED_PHASE]):
+                link[at] = words[_NEXT_WAITER]
+                self.queues.enter(warp.cta.group.queue)
+                words[_QUEUED] = 1
+                turns.ready_of(warp).resume(address)
+            else:
+                link, at = words, _NEXT_WAITER
 
     def take_over_waiters(self, address: int, wait_of: Callable[[int, Op], Wait]) -> None:
         """Take over warps that compiled code has blocked where it links them (`Word.NEXT_WAITER`); the first one's context has an address.

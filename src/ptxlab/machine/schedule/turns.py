@@ -64,18 +64,24 @@ class ReadyWarps:
         for at in range(self._words[_HEAD], self._words[_TAIL]):
             yield self._warps[self._ring[at & self._mask] & ~MACHINE_ONLY]
 
+    def resume(self, address: int) -> None:
+        """Add a warp as the last one that compiled code has blocked, by the address of its context."""
+        words = self._words
+        at = words[_TAIL]
+        words[_TAIL] = at + 1
+        self._ring[at & self._mask] = address
+
     def append(self, warp: Warp) -> None:
         """Add a warp as the last one. Compiled code may continue it if it has a single group of lanes."""
-        words, address, groups = self._words, warp.context.address, warp.converged
-        at, lanes = words[_TAIL], groups[0]
-        words[_TAIL] = at + 1
+        address, groups = warp.context.address, warp.converged
+        lanes = groups[0]
         self._warps[address] = warp
         if len(groups) > 1 or lanes.state != RUN or lanes.again:
             address |= MACHINE_ONLY
         else:
             own = warp.words
             own[_PC], own[_MASK] = lanes.pc, lanes.mask
-        self._ring[at & self._mask] = address
+        self.resume(address)
 
     def remove(self, warp: Warp) -> None:
         """Remove a warp, wherever it stands."""
@@ -153,11 +159,11 @@ class CompiledTurns:
         self.words[TurnWord.QUEUE_COUNT] = count
 
     @staticmethod
-    def keep(warp: Warp) -> None:
-        """Let only the machine continue a warp."""
+    def ready_of(warp: Warp) -> ReadyWarps:
+        """The queue of a warp."""
         ready = warp.cta.group.queue.ready
         assert isinstance(ready, ReadyWarps)
-        ready.keep(warp)
+        return ready
 
 
 def turns_of(launch: Launch, dispatch: int) -> CompiledTurns | None:

@@ -37,7 +37,6 @@ def fill_launch_words(launch: Launch) -> None:
     words[AT.PROGRESS] = memory.progress_address
     words[AT.GRID] = memory.grid_address
     turns = launch.scheduler.compiled_turns
-    words[AT.TURNS] = 0 if turns is None else turns.address
     words[AT.LANE_TURNS] = turns is not None and turns.waits
     words[AT.REPETITIONS] = _table_of_repetitions(launch)
     words[AT.SYMBOLS] = address_of(launch.symbol_table)

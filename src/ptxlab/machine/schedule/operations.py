@@ -21,7 +21,8 @@ class Operations:
 
     Attributes
     ----------
-    signals : operations that perform when others are done, in the order of issue, and how many of the others are not done
+    signals : operations that perform when others are done, in the order of issue; and how many of the others are not done, of those that
+        perform in order only the last one
     running : the operation taken from a queue that is performing
     performing : the operation that is performing
     """
@@ -50,11 +51,11 @@ class Operations:
             self._carry_out(operation)
         elif operation.after is None:
             self._queue_of(operation).add(operation)
-        elif not (others := [other for other in operation.after if not other.done]):
+        elif not (others := {other.queue or other: other for other in operation.after if not other.done}):
             self._do(operation)
-        else:
+        else:  # of operations that perform in order the last one
             self.signals[operation] = len(others)
-            for other in others:
+            for other in others.values():
                 self._signals_of.setdefault(other, []).append(operation)
 
     def _queue_of(self, operation: AsyncOperation) -> Queue:

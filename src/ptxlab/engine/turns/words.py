@@ -1,11 +1,11 @@
 """What compiled code shares with the machine to complete barriers and to let the next warp run where one waits.
 
 Warps wait at barriers of their CTA, at the barrier of their cluster, for a phase of an mbarrier, or for groups of wgmma
-(`ptxlab.engine.turns.loop`). The machine shares the warps that can run (`QueueWord`), what begins their turns (`TurnWord`), and the state of
-the barriers (`BarrierCell`, `ClusterCell`). A phase of a barrier of a CTA is counted either by compiled code or by the machine: at the first
-arrival that the machine must handle it takes over the warps that compiled code has blocked (`ptxlab.machine.schedule.turns`). Arrivals at
-the barrier of a cluster are counted by both, and those who wait there are taken over when one must wait whom the machine handles; so are
-those who wait for an mbarrier object (`Cell.WAITERS`), or for groups of wgmma (`GroupWord.WAITERS`).
+(`ptxlab.engine.turns.loop`). The machine shares the warps that can run (`QueueWord`), what begins their turns (`TurnWord`), and the state
+of the barriers (`BarrierCell`, `ClusterCell`). A phase of a barrier of a CTA is counted either by compiled code or by the machine: at the
+first arrival that the machine must handle it takes over the warps that compiled code has blocked (`ptxlab.machine.schedule.turns`).
+Arrivals at the barrier of a cluster are counted by both, and those who wait there are taken over when one must wait whom the machine
+handles; so are those who wait for an mbarrier object (`Cell.WAITERS`), or for groups of wgmma (`GroupWord.WAITERS`).
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def test_turns_need_no_return(check: str, monkeypatch: pytest.MonkeyPatch) -> No
     """The scheduler goes on after 32 turns of a cluster, and where random numbers are used up."""
     made: list[int] = []
     run_warp = Scheduler._run_warp
-    monkeypatch.setattr(Scheduler, "_run_warp", lambda self, warp: made.append(1) or run_warp(self, warp))
+    monkeypatch.setattr(Scheduler, "_run_warp", lambda self, warp: made.append(1) or run_warp(self, warp))  # type: ignore[func-returns-value]
     begun = []
     for length in (20, 40):
         outcome(TURNS.format(length), check=check, policy="random", seed=3)
@@ -106,8 +106,8 @@ def test_copies_that_perform_let_warps_run_that_compiled_code_has_blocked(policy
     taken: list[int] = []
     resumed: list[int] = []
     take_over, resume = SharedTurns.take_over_waiters, SharedTurns.resume_waiters
-    monkeypatch.setattr(SharedTurns, "take_over_waiters", lambda self, *args: taken.append(1) or take_over(self, *args))
-    monkeypatch.setattr(SharedTurns, "resume_waiters", lambda self, *args: resumed.append(1) or resume(self, *args))
+    monkeypatch.setattr(SharedTurns, "take_over_waiters", lambda self, *args: taken.append(1) or take_over(self, *args))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(SharedTurns, "resume_waiters", lambda self, *args: resumed.append(1) or resume(self, *args))  # type: ignore[func-returns-value]
     outcome(COPIES.format(0), policy=policy, check="none")
     assert resumed
     assert not taken
@@ -126,7 +126,7 @@ class _Counted(AsyncOperation):
     asked = 0
     _is_done = False
 
-    @property  # type: ignore[override]
+    @property
     def done(self) -> bool:
         _Counted.asked += 1
         return self._is_done

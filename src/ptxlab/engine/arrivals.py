@@ -59,7 +59,7 @@ class ObjectRow:
         phases, pending = (place.load("i32", cell).to("i64") for cell in (Cell.PHASES, Cell.PENDING))
         return cls(rank, place, phases, pending, place.load("i32", Cell.TRANSACTIONS).sext("i64") + added)
 
-    def perform(self, context: Value, count: Value) -> Value:
+    def perform(self, count: Value) -> Value:
         """Arrive, and complete the phase if it is the last arrival; returns the bits of the CTA for `Word.ARRIVED`."""
         left = self.pending - count
         last = left.eq(0) & self.transactions.eq(0)
@@ -69,7 +69,7 @@ class ObjectRow:
         self.place.store(self.transactions.to("i32"), Cell.TRANSACTIONS)
         code = self.place.function
         with code.when(last & self.place.load("i64", Cell.WAITERS // 2).ne(0)):
-            code.call("wake", "void", context, self.place)
+            code.call("wake", "void", self.place)
         return ((last.to("i64") << COMPLETE_SHIFT) | (1 << CTAS_SHIFT)) << self.rank
 
 
@@ -117,17 +117,17 @@ def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value,
 
 
 def emit_wake(module: Module) -> None:
-    """``void wake(context, place)``: a phase of the object with this row is complete, and the warps that wait for it can run.
+    """``void wake(place)``: a phase of the object with this row is complete, and the warps that wait for it can run.
 
     They are those that compiled code has blocked (`ptxlab.engine.turns`).
     """
-    c, (context, place) = module.define("void wake(ptr context, ptr place)", internal=True)
-    turns, after = context.pointer(Word.TURNS), place.load("i32", Cell.PHASES).to("i64")
+    c, (place,) = module.define("void wake(ptr place)", internal=True)
+    after = place.load("i32", Cell.PHASES).to("i64")
 
     def is_over(waiter: Value) -> Value:
         return is_complete(after, waiter.word(Word.AWAITED_PHASE), (waiter.word(Word.AWAITS) & BY_PARITY).ne(0))
 
-    resume_waiters(c, place.at(4 * Cell.WAITERS), turns, is_over)
+    resume_waiters(c, place.at(4 * Cell.WAITERS), is_over)
     c.ret()
 
 
@@ -156,7 +156,7 @@ def emit_arrive(module: Module, where: str) -> None:
     count = count * lanes
     row = _find(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
-    context.set_word(Word.ARRIVED, offset | row.perform(context, count))
+    context.set_word(Word.ARRIVED, offset | row.perform(count))
     emit_progress(context, steps)
     c.ret(state)
 
@@ -199,7 +199,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     rank, offset = window_place(address)
     one, nothing = c.const("i64", 1), c.const("i64", 0)
     if not multicast:
-        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(context, one))
+        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(one))
         emit_progress(context, c.const("i64", 2))
         c.ret(0)
         return
@@ -210,7 +210,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
         _find(c, context, each, offset, one, nothing)
     arrived = c.variable("i64", offset)
     with c.each_bit(ctas) as each:
-        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(context, one))
+        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(one))
     context.set_word(Word.ARRIVED, arrived.get())
     emit_progress(context, ctas.intrinsic("ctpop") + 1)
     c.ret(0)

@@ -69,7 +69,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         box.describe(copy, target, (rank, offset), (home, at), row)
         emit_calls(c, context, known, copy, -1)
         box.move(target)
-        row.perform(context, c.const("i64", 0))
+        row.perform(c.const("i64", 0))
         emit_progress(context, 2)
     else:
         cluster = context.pointer(Word.CLUSTER)
@@ -104,7 +104,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         with c.each_bit(ctas) as each:
             box.move(cluster.at(each << 4).pointer(0).at(offset))
             home_row = cluster.at(signalled(each) << 4)
-            ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(context, c.const("i64", 0))
+            ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(c.const("i64", 0))
         emit_progress(context, ctas.intrinsic("ctpop") + 1)
     box.mark(map_row)
     c.ret(0)

@@ -81,6 +81,6 @@ def emit_cancel(module: Module, everywhere: bool) -> None:
         target = home_row.pointer(0).at(offset)
         for word, part in enumerate(answer):
             target.store(part.get().to("i32"), word)
-        ObjectRow.read(each, home_row.pointer(0), home_row.word(1), at, added).perform(context, c.const("i64", 0))
+        ObjectRow.read(each, home_row.pointer(0), home_row.word(1), at, added).perform(c.const("i64", 0))
     emit_progress(context, receivers.intrinsic("ctpop") + 1 + answer[3].get())
     c.ret(0)

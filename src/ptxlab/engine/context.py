@@ -218,8 +218,8 @@ class Word(IntEnum):
     NEXT_WAITER = 85
     """in/out: address of the context of the next warp that compiled code has blocked for the same object or warpgroup, or at the barrier of
     the same cluster; 0 if it is the last"""
-    TURNS = 86
-    """in: address of what the scheduler shares with compiled code (`ptxlab.engine.turns.words.TurnWord`); 0 if it shares nothing"""
+    QUEUE = 86
+    """in: address of the words of the queue in which the warp stands when it can run (`ptxlab.engine.turns.words.QueueWord`)"""
 
     SLICE_REST = 87
     """in: warp-instructions that the slice has beside those in GRANTED, which are fewer where the lanes were not all converged"""

@@ -88,15 +88,14 @@ def emit_issue(module: Module) -> None:
         bases.set_word(Base.A, a_place.convert("ptrtoint", "i64"))
         c.call(function, "void", bases, known.at(8 * WORDS_GIVEN))
         group.set_word(GroupWord.PERFORMED, number + 1)
-        _wake(c, context, group, number + 1)
+        _wake(c, group, number + 1)
         emit_progress(context, 1)
     c.ret(0)
 
 
-def _wake(c: Function, context: Value, group: Value, performed: Value) -> None:
+def _wake(c: Function, group: Value, performed: Value) -> None:
     """The warps that compiled code has blocked for no further instructions can run."""
-    waiters, turns = group.at(8 * GroupWord.WAITERS), context.pointer(Word.TURNS)
-    resume_waiters(c, waiters, turns, lambda waiter: waiter.word(Word.AWAITED_PHASE).le(performed))
+    resume_waiters(c, group.at(8 * GroupWord.WAITERS), lambda waiter: waiter.word(Word.AWAITED_PHASE).le(performed))
 
 
 def _copy_a(c: Function, context: Value, more: Value, place: Value) -> None:

@@ -31,7 +31,7 @@ def emit_cluster_arrival(c: Function, warp: Value, words: Value, cluster: Value,
         completed = cluster.pointer(ClusterCell.COMPLETED)
         with c.when(completed.ne(0)):
             c.call(completed, "void", about)
-        resume_waiters(c, cluster.at(8 * ClusterCell.WAITERS), words, lambda _: c.const("i1", 1))
+        resume_waiters(c, cluster.at(8 * ClusterCell.WAITERS), lambda _: c.const("i1", 1))
         cluster.set_words({ClusterCell.ARRIVED: 0, ClusterCell.PHASE: phase + 1})
         otherwise()
         cluster.set_word(ClusterCell.ARRIVED, arrived)

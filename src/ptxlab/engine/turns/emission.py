@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.turns.words import SLICE, TurnWord
+from ptxlab.engine.turns.words import SLICE, QueueWord, TurnWord
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["count_service", "end_slice", "end_turn", "end_turn_in", "link_waiter", "pass_turn", "resume", "resume_waiters"]
@@ -32,22 +32,23 @@ def link_waiter(c: Function, waiters: Value, warp: Value) -> None:
     warp.set_word(Word.NEXT_WAITER, 0)
 
 
-def resume(words: Value, warp: Value) -> None:
+def resume(warp: Value) -> None:
     """A warp that compiled code has blocked can run."""
-    tail = words.word(TurnWord.TAIL)
+    queue = warp.pointer(Word.QUEUE)
+    tail = queue.word(QueueWord.TAIL)
     warp.set_word(Word.QUEUED, 1)
-    words.pointer(TurnWord.RING).store(warp, tail & words.word(TurnWord.RING_MASK))
-    words.set_word(TurnWord.TAIL, tail + 1)
+    queue.pointer(QueueWord.RING).store(warp, tail & queue.word(QueueWord.RING_MASK))
+    queue.set_word(QueueWord.TAIL, tail + 1)
 
 
-def resume_waiters(c: Function, waiters: Value, words: Value, is_over: Callable[[Value], Value]) -> None:
+def resume_waiters(c: Function, waiters: Value, is_over: Callable[[Value], Value]) -> None:
     """Those of the linked warps can run whose wait is over, by their contexts; ``waiters`` is where the first one is named."""
     link = waiters.variable()
     with c.loop_while(lambda: link.get().word(0).ne(0)):
         waiter = link.get().pointer(0)
         with c.when(is_over(waiter)) as otherwise:
             link.get().store(waiter.pointer(Word.NEXT_WAITER))
-            resume(words, waiter)
+            resume(waiter)
             otherwise()
             link.set(waiter.at(8 * Word.NEXT_WAITER))
 

@@ -11,17 +11,13 @@ from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
 from ptxlab.engine.support.event_rows import note_row
 from ptxlab.engine.turns._cluster_barriers import emit_cluster_arrival, emit_cluster_wait
 from ptxlab.engine.turns.emission import count_service, end_turn, end_turn_in, link_waiter, resume
+from ptxlab.engine.turns.next_turn import emit_next_turn
 from ptxlab.engine.turns.waiting_lanes import emit_begin_others, emit_end_others, others_can_run
 from ptxlab.engine.turns.words import (
     BARRIERS,
     CLUSTER_ARRIVES,
     CLUSTER_WAITS,
-    GROUP_SLICE,
-    MACHINE_ONLY,
     MOST_WARPS,
-    NO_LIMIT,
-    POLL_TURNS,
-    SLICE,
     STATED_SHIFT,
     WHOLE_SHIFT,
     BarrierCell,
@@ -40,6 +36,7 @@ def emit_turns(module: Module) -> None:
     The module has ``groupwait`` (`ptxlab.engine.warpgroups`), too. The first one begins with its arrival if `TurnWord.ARRIVES` says so. The
     result is the status of the last one, `TurnWord.CURRENT`. After `Status.BLOCKED` its turn has ended.
     """
+    emit_next_turn(module)
     c, (context, table, words) = module.define("i32 turns(ptr context, ptr table, ptr words)")
     current = context.variable()
     head = c.label()
@@ -51,7 +48,7 @@ def emit_turns(module: Module) -> None:
         ended = c.call(words.pointer(TurnWord.DISPATCH), "i32", warp, table)
         with c.when(warp.word(Word.LANES_ACTIVE).ne(0)):
             emit_end_others(c, warp, words, ended)
-            current.set(_next_turn(c, words, warp.pointer(Word.BARRIERS)))
+            current.set(_next_turn(c, warp, words))
             c.jump(head)
         with c.when(ended.ne(Status.SERVICE)):
             c.ret(ended)
@@ -64,7 +61,7 @@ def emit_turns(module: Module) -> None:
         for is_such, wait in ((awaits.eq(OF_GROUPS), _wait_for_groups), (awaits.ne(0), _wait)):
             with c.when(is_such):
                 with c.when(wait(c, warp, words, op, awaits)):
-                    current.set(_next_turn(c, words, cells))
+                    current.set(_next_turn(c, warp, words))
                 c.jump(head)
     arrival = words.pointer(TurnWord.ARRIVALS).load("i64", op)
     with c.when(arrival.eq(0)):
@@ -79,7 +76,7 @@ def emit_turns(module: Module) -> None:
             emit_cluster_arrival(c, warp, words, cluster, arrival)
             otherwise()
             with c.when(emit_cluster_wait(c, warp, words, cluster)):
-                current.set(_next_turn(c, words, cells))
+                current.set(_next_turn(c, warp, words))
         c.jump(head)
     with c.when(left | cells.word(BarrierCell.COMPLETES).eq(0) | cells.load("i64", number + BarrierCell.MACHINE).ne(0)):
         c.ret(Status.SERVICE)
@@ -99,7 +96,7 @@ def emit_turns(module: Module) -> None:
     cells.store(arrived, number)
     cells.store(stated, number + BarrierCell.STATED)
     _block(c, warp, words, cells, number)
-    current.set(_next_turn(c, words, cells))
+    current.set(_next_turn(c, warp, words))
     c.jump(head)
 
 
@@ -174,7 +171,7 @@ def _complete(c: Function, warp: Value, words: Value, cells: Value, number: Valu
     with c.when(completed.ne(0)):
         c.call(completed, "void", waiting, blocked, warp)
     with c.loop(blocked) as i:
-        resume(words, waiting.load("ptr", i))
+        resume(waiting.load("ptr", i))
     words.set_word(TurnWord.ARRIVED, words.word(TurnWord.ARRIVED) + blocked + 1)
     cells.set_word(BarrierCell.ALL_BLOCKED, cells.word(BarrierCell.ALL_BLOCKED) - blocked)
     cells.store(cells.load("i64", number + BarrierCell.GENERATION) + 1, number + BarrierCell.GENERATION)
@@ -191,26 +188,9 @@ def _block(c: Function, warp: Value, words: Value, cells: Value, number: Value) 
     end_turn(c, warp, words)
 
 
-def _next_turn(c: Function, words: Value, cells: Value) -> Value:
+def _next_turn(c: Function, warp: Value, words: Value) -> Value:
     """The context of the warp whose turn begins; the function returns if there is none, or if the scheduler has something else to do."""
-    first, used = words.word(TurnWord.HEAD), words.word(TurnWord.USED)
-    turns = cells.pointer(BarrierCell.CLUSTER).at(8 * ClusterCell.TURNS)
-    ended = turns.load("i64") + 1
-    other = first.eq(words.word(TurnWord.TAIL)) | used.ugt(words.word(TurnWord.ALLOWED)) | (ended & (POLL_TURNS - 1)).eq(0)
-    with c.when(other):
+    following = c.call("nextturn", "ptr", warp, words)
+    with c.when(following.eq(0)):
         c.ret(Status.BLOCKED)
-    entry = words.pointer(TurnWord.RING).load("i64", first & words.word(TurnWord.RING_MASK))
-    with c.when((entry & MACHINE_ONLY).ne(0)):
-        c.ret(Status.BLOCKED)
-    following = entry.convert("inttoptr", "ptr")
-    turns.store(ended)
-    words.set_word(TurnWord.HEAD, first + 1)
-    left, there = following.word(Word.FUEL_LEFT), following.word(Word.OTHER_PC)
-    fuel = left.ne(0).select(left, c.const("i64", SLICE))
-    are_parted, no_limit = following.word(Word.OTHER_LANES).ne(0), c.const("i64", NO_LIMIT)
-    granted = are_parted.select(fuel.min(GROUP_SLICE), fuel)
-    limit = (are_parted & following.word(Word.PC).ult(there)).select(there, no_limit)
-    clock = words.word(TurnWord.CLOCK) + used
-    following.set_words({Word.FUEL: granted, Word.GRANTED: granted, Word.SLICE_REST: fuel - granted})
-    following.set_words({Word.LIMIT: limit, Word.CLOCK: clock, Word.QUEUED: 0})
     return following

@@ -1,15 +1,16 @@
 """What compiled code shares with the machine to complete barriers and to let the next warp run where one waits.
 
 Warps wait at barriers of their CTA, at the barrier of their cluster, for a phase of an mbarrier, or for groups of wgmma
-(`ptxlab.engine.turns.loop`). The machine shares the warps that can run (`TurnWord`), and the state of the barriers (`BarrierCell`,
-`ClusterCell`). A phase of a barrier of a CTA is counted either by compiled code or by the machine: at the first arrival that the machine
-must handle it takes over the warps that compiled code has blocked (`ptxlab.machine.schedule.turns`). Arrivals at the barrier of a cluster
-are counted by both, and those who wait there are taken over when one must wait whom the machine handles; so are those who wait for an
-mbarrier object (`Cell.WAITERS`), or for groups of wgmma (`GroupWord.WAITERS`).
+(`ptxlab.engine.turns.loop`). The machine shares the warps that can run (`QueueWord`), what begins their turns (`TurnWord`), and the state
+of the barriers (`BarrierCell`, `ClusterCell`). A phase of a barrier of a CTA is counted either by compiled code or by the machine: at the
+first arrival that the machine must handle it takes over the warps that compiled code has blocked (`ptxlab.machine.schedule.turns`).
+Arrivals at the barrier of a cluster are counted by both, and those who wait there are taken over when one must wait whom the machine
+handles; so are those who wait for an mbarrier object (`Cell.WAITERS`), or for groups of wgmma (`GroupWord.WAITERS`).
 """
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 import numpy as np
@@ -28,6 +29,8 @@ __all__ = [
     "MACHINE_ONLY",
     "MOST_WARPS",
     "NO_LIMIT",
+    "NUMBERS",
+    "PERFORMS",
     "POLL_TURNS",
     "RELAXED",
     "SLICE",
@@ -36,6 +39,7 @@ __all__ = [
     "BarrierCell",
     "ClusterCell",
     "GridWord",
+    "QueueWord",
     "TurnWord",
     "arrivals",
     "has_cluster_barriers",
@@ -46,6 +50,10 @@ BARRIERS = 16
 """The barriers of a CTA."""
 MOST_WARPS = 32
 """The warps of a CTA."""
+NUMBERS = 1024
+"""The random numbers that a queue has at a time."""
+PERFORMS = math.ceil(0.3 * 2**53)
+"""An operation performs before a warp runs, under ``random``, if a random number of 53 bits is less than this."""
 SLICE = 100_000
 """Warp-instructions before another warp gets its turn."""
 GROUP_SLICE = 2_000
@@ -55,7 +63,7 @@ POLL_TURNS = 32
 NO_LIMIT = (1 << 62) - 1
 """The limit of converged lanes when no other lanes of the warp stand at a later instruction."""
 MACHINE_ONLY = 1
-"""In an entry of `TurnWord.RING`: only the machine can continue the warp."""
+"""In an entry of `QueueWord.RING`: only the machine can continue the warp."""
 STATED_SHIFT, WHOLE_SHIFT = 8, 32
 """In an entry of `arrivals`, of a barrier of a CTA: the number of threads that the instruction names, and whether whole warps arrive."""
 CLUSTER_ARRIVES, CLUSTER_WAITS, RELAXED = 1 << 34, 1 << 35, 1 << 36
@@ -75,12 +83,12 @@ class TurnWord(IntEnum):
     """in: address of an int64 for each op (`arrivals`)"""
     COUNTS = 3
     """in: address of an int64 for each op, the executions of services"""
-    RING = 4
-    """in: address of the contexts of the warps that can run, in their order (and `MACHINE_ONLY`)"""
-    RING_MASK = 5
-    HEAD = 6
-    TAIL = 7
-    """in/out: the position of the first one, and the position behind the last one; they never decrease"""
+    CHOICES = 4
+    """in: address of the `QueueWord` whose random numbers choose a queue; 0 if there is one queue, from which warps run in order"""
+    QUEUES = 5
+    """in: address of the addresses of the `QueueWord` of the queues from which one is chosen"""
+    QUEUE_COUNT = 6
+    """in: how many these are"""
     CLOCK = 8
     """in: `Word.CLOCK` of a warp whose turn would begin now, without `USED`"""
     ALLOWED = 9
@@ -95,6 +103,24 @@ class TurnWord(IntEnum):
     ARRIVES = 13
     """in: 1 if the warp has stopped at an arrival because of rows, which have been processed since: it begins with the arrival"""
     END = 16
+
+
+class QueueWord(IntEnum):
+    """The words of a queue of warps that can run (`Word.QUEUE`)."""
+
+    RING = 0
+    """in: address of the contexts of these warps, in their order (and `MACHINE_ONLY`)"""
+    RING_MASK = 1
+    HEAD = 2
+    TAIL = 3
+    """in/out: the position of the first one, and the position behind the last one; they never decrease"""
+    PENDING = 4
+    """in: how many operations have not performed"""
+    NUMBERS = 5
+    """in: address of `NUMBERS` random numbers of 32 bits"""
+    DRAWN = 6
+    """in/out: how many of them have been used"""
+    END = 8
 
 
 class ClusterCell(IntEnum):

@@ -63,8 +63,13 @@ def commit_group(warp: WarpContext) -> None:
 
 def _pending(warp: WarpContext, mask: int, groups_only: bool) -> int:
     """The largest number of pending batches of a lane in ``mask``."""
-    batches: list[_Batch] = [b for b in warp.state.get(_KEY, ()) if not b.operation.done and b.mask & mask and (b.group or not groups_only)]
-    if all(b.mask & mask == mask for b in batches):
+    batches: list[_Batch] = []
+    same = True
+    for batch in warp.state.get(_KEY, ()):
+        if not batch.operation.done and (own := batch.mask & mask) and (batch.group or not groups_only):
+            batches.append(batch)
+            same = same and own == mask
+    if same:
         return len(batches)
     return max(sum(b.mask >> lane & 1 for b in batches) for lane in range(32) if mask >> lane & 1)
 

@@ -110,7 +110,12 @@ def _first_word(buffer: str) -> int:
 
 
 def collect(warp: context.WarpContext, collectors: Collectors, matrix: HeldMatrix, ws: bool) -> None:
-    """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard."""
+    """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard.
+
+    Nothing is done in programs none of whose instructions uses what a buffer holds.
+    """
+    if not warp.machine.of_program(_any_reuses):
+        return
     usage, buffer, use = usage_of(warp.q.collector, ws)
     held, user = collectors.held(buffer)
     if use in _REUSES and held != matrix:

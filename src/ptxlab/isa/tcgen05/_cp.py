@@ -299,7 +299,9 @@ def commit(warp: context.WarpContext) -> None:
             warp.permit_commits(lane, group)
         else:
             _nothing_to_track(warp)
-        tracked = tuple(o for o in state.in_flight if o.thread == thread and not o.done)
+        in_flight = state.in_flight
+        in_flight[:] = [o for o in in_flight if not o.done]
+        tracked = tuple([o for o in in_flight if o.thread == thread])
         operation = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)
         warp.machine.enqueue(operation)
 

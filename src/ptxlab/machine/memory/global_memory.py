@@ -17,6 +17,7 @@ from ptxlab._records import dataclass
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.context import Misuse
+from ptxlab.machine.memory.deferred_copies import copier
 from ptxlab.machine.memory.elements import ArrayPlace, elements_text
 from ptxlab.machine.memory.mirror import WRITE_IT, DeviceMirror, Origin
 from ptxlab.native import address_of
@@ -319,22 +320,15 @@ class DeviceMemory:
 
         Rows hold the shared offset, the global address, and size | source size << 8 | lane << 16. Bytes after the source size become zero.
         """
-        start = 0
-        while start < len(rows):
-            # Rows of equal size from one allocation are copied at once; the last of several to one place wins, as in order.
-            size, source = int(rows[start, 2]) & 0xFF, int(rows[start, 2]) >> 8 & 0xFF
-            same = (rows[start:, 2] & np.uint64(0xFFFF)) == (size | source << 8)
-            if source:
-                found = self.allocation(int(rows[start, 1]), source)
-                base = found.base
-                same &= (rows[start:, 1] >= base) & (rows[start:, 1] + np.uint64(source) <= base + found.size)
-            stop = start + (int(np.argmin(same)) if not same.all() else len(same))
-            into = rows[start:stop, 0].astype(np.intp)[:, None] + np.arange(size)
-            data = np.zeros((stop - start, size), np.uint8)
-            if source:
-                data[:, :source] = found.data[(rows[start:stop, 1].astype(np.int64) - base)[:, None] + np.arange(source)]
-            shared[into] = data
-            start = stop
+        count, done = len(rows), 0
+        rows = np.ascontiguousarray(rows)
+        while done < count:
+            size = int(rows[done, 2]) >> 8 & 0xFF
+            base, end, data = 0, 0, 0
+            if size:
+                found = self.allocation(int(rows[done, 1]), size)
+                base, end, data = found.base, found.base + found.size, address_of(found.data)
+            done = copier()(address_of(shared), address_of(rows), done, count, base, end, data)
 
     def refusal(self, address: int, size: int, write: bool) -> AccessError:
         """Make the error of an access that is refused."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ptxlab._records import dataclass
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.mbarrier_rows import Cell
 from ptxlab.engine.turns.words import BarrierCell, ClusterCell
 from ptxlab.isa.context import Misuse, Wait
@@ -169,13 +169,17 @@ class MbarrierState(_Barrier):
             self._complete()
 
     def _complete(self) -> None:
-        if self._waiters[0]:
-            self.take_over()
         row = self._row
         row[_PHASES] += 1
         row[_PENDING] = row[_EXPECTED]
         self._completed()
         row[_AWAITED] = bool(self.waiters)
+        if self._waiters[0]:
+            self.launch.scheduler.resume_waiters(self._waiters, self._is_over)
+
+    def _is_over(self, awaits: int, phase: int) -> bool:
+        """Whether the wait of a warp is over that compiled code has blocked (`Word.AWAITS`, `Word.AWAITED_PHASE`)."""
+        return self.completed(phase) if awaits & BY_PARITY else self.passed(phase)
 
     def awaited(self) -> None:
         """Note that lanes are about to wait for the object: the scheduler continues them when a phase completes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from ptxlab.isa.operations import AsyncOperation
@@ -20,7 +21,8 @@ class Operations:
 
     Attributes
     ----------
-    signals : operations that perform when others are complete
+    signals : operations that perform when others are done, in the order of issue; and how many of the others are not done, of those that
+        perform in order only the last one
     running : the operation taken from a queue that is performing
     performing : the operation that is performing
     """
@@ -28,7 +30,8 @@ class Operations:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.queues = Queues(launch)
-        self.signals: list[AsyncOperation] = []
+        self.signals: dict[AsyncOperation, int] = {}
+        self._signals_of: dict[AsyncOperation, list[AsyncOperation]] = {}
         self.running: AsyncOperation | None = None
         self.performing: AsyncOperation | None = None
         self._eager = launch.policy == "eager"
@@ -47,10 +50,13 @@ class Operations:
             operation.done = True
             self._carry_out(operation)
         elif operation.after is None:
-            self._queue_of(operation).pending.append(operation)
-        else:
-            self.signals.append(operation)
-            self._signal()
+            self._queue_of(operation).add(operation)
+        elif not (others := {other.queue or other: other for other in operation.after if not other.done}):
+            self._do(operation)
+        else:  # of operations that perform in order the last one
+            self.signals[operation] = len(others)
+            for other in others.values():
+                self._signals_of.setdefault(other, []).append(operation)
 
     def _queue_of(self, operation: AsyncOperation) -> Queue:
         queue = cast("CtaState", operation.cta).group.queue
@@ -58,20 +64,15 @@ class Operations:
         return queue
 
     def _perform(self, queue: Queue, at: int) -> None:
-        operation = queue.pending[at]
-        if operation.queue is not None:
-            at = next(i for i, other in enumerate(queue.pending) if other.queue == operation.queue)
-            operation = queue.pending[at]
-        del queue.pending[at]
-        self._do(operation)
+        self._do(queue.take(at))
 
     def _do(self, operation: AsyncOperation) -> None:
         self.running = operation
         operation.done = True
         self._carry_out(operation)
         self.running = None
-        if operation.after is None:
-            self._signal()
+        if operation in self._signals_of:
+            self._signal(self._signals_of.pop(operation))
 
     def _carry_out(self, operation: AsyncOperation) -> None:
         self.performing = operation
@@ -83,12 +84,12 @@ class Operations:
         self.performing = None
         self.launch.progress += 1
 
-    def _signal(self) -> None:
-        """Perform the operations that signal the completion of others, if those have completed."""
-        ready = [s for s in self.signals if s.after is not None and all(o.done for o in s.after)]
-        if ready:
-            self.signals = [s for s in self.signals if s not in ready]
-            for operation in ready:
+    def _signal(self, signals: Iterable[AsyncOperation]) -> None:
+        """Perform those of the operations for which another one was the last that was not done."""
+        for operation in signals:
+            self.signals[operation] -= 1
+            if not self.signals[operation]:
+                del self.signals[operation]
                 self._do(operation)
 
     def perform_one(self, queue: Queue) -> bool:

@@ -6,53 +6,81 @@ that run beside it, unless they communicate.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.turns.words import PERFORMS, QueueWord, TurnWord
+from ptxlab.machine.schedule.draws import Draws
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.schedule.turns import ReadyWarps
+    from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Queue", "Queues"]
 
-_PERFORMS = 0.3
-"""How probable it is, under ``random``, that an operation performs before a warp runs."""
+_PENDING = int(QueueWord.PENDING)
 
 
 class Queue:
     """Warps that can run, and operations that have not performed.
 
+    Parameters
+    ----------
+    seed : that of the random numbers of a cluster, None if the queue is for all clusters
+
     Attributes
     ----------
-    random : the random numbers of a cluster, None if the queue is for all
+    words : those of `QueueWord`
+    address : their host address
+    random : the random numbers, if there are any
     in_order : whether warps run in the order in which they stand and operations wait until none can run; `performs` and `next_warp` are
         not asked then
     clusters : those that have not ended
     listed : whether it is among those from which `Queues.choose` chooses
     """
 
-    __slots__ = ("clusters", "in_order", "listed", "pending", "random", "ready")
+    __slots__ = ("address", "clusters", "in_order", "listed", "pending", "random", "ready", "words")
 
-    def __init__(self, random: random.Random | None) -> None:
-        self.random = random
-        self.in_order = random is None
+    def __init__(self, seed: str | None) -> None:
+        words: NDArray[np.int64] = np.zeros(QueueWord.END, np.int64)
+        self.words, self.address = words.data, address_of(words)
+        self.random = None if seed is None else Draws(seed, self.words)
+        self.in_order = seed is None
         self.ready: deque[Warp] | ReadyWarps = deque()
         self.pending: list[AsyncOperation] = []
         self.clusters: list[Cluster] = []
         self.listed = False
 
+    def add(self, operation: AsyncOperation) -> None:
+        """An operation is to be performed."""
+        self.pending.append(operation)
+        self.words[_PENDING] += 1
+
+    def take(self, at: int) -> AsyncOperation:
+        """Take the operation at a position, which performs now; or if it is in order with others, the oldest of these."""
+        pending = self.pending
+        order = pending[at].queue
+        if order is not None:
+            at = 0
+            while pending[at].queue != order:
+                at += 1
+        self.words[_PENDING] -= 1
+        return pending.pop(at)
+
     def performs(self) -> bool:
         """Whether an operation performs now, before a warp runs."""
-        return self.random is not None and bool(self.pending) and self.random.random() < _PERFORMS
+        return self.random is not None and bool(self.pending) and self.random.below(PERFORMS)
 
     def next_warp(self) -> Warp:
         """The warp that runs now."""
         if self.random is not None:
-            assert isinstance(self.ready, deque)
             self.ready.rotate(-self.random.randrange(len(self.ready)))
         return self.ready.popleft()
 
@@ -67,15 +95,32 @@ class Queues:
     def __init__(self, launch: Launch, common: Queue | None = None) -> None:
         self._launch = launch
         self._seed = launch.options.seed
-        self._random = random.Random(self._seed) if launch.policy == "random" and common is None else None
         self._common = common or Queue(None)
         self._listed: list[Queue] = []
+        self._random: Draws | None = None
+        self._turns: CompiledTurns | None = None
+        if launch.policy == "random" and common is None:
+            self._random = Draws(self._seed, self._common.words)
         self.only = self._common if self._random is None else None
         """The queue that is always chosen, if there is one."""
 
+    def share(self, turns: CompiledTurns) -> None:
+        """Let compiled code begin turns of the warps that can run."""
+        self._turns = turns
+        if self._random is None:
+            self._common.ready = turns.queue(self._common.words, turns.most_warps)
+        else:
+            turns.words[TurnWord.CHOICES] = self._common.address
+            self._tell()
+
     def of_cluster(self, index: int) -> Queue:
         """The queue of a cluster that starts."""
-        return self._common if self._random is None else Queue(random.Random(f"{self._seed}, cluster {index}"))
+        if self._random is None:
+            return self._common
+        queue = Queue(f"{self._seed}, cluster {index}")
+        if self._turns is not None:
+            queue.ready = self._turns.queue(queue.words, self._launch.cluster_size * self._launch.warps_per_cta)
+        return queue
 
     def resident(self) -> list[Queue]:
         """The queues of all clusters that have not ended."""
@@ -86,6 +131,7 @@ class Queues:
         if not queue.listed and self._random is not None:
             queue.listed = True
             self._listed.append(queue)
+            self._tell()
 
     def choose(self) -> Queue:
         """The queue whose turn it is."""
@@ -98,4 +144,10 @@ class Queues:
         if queue.listed:
             queue.listed = False
             self._listed.remove(queue)
+            self._tell()
         return bool(self._listed)
+
+    def _tell(self) -> None:
+        """Tell compiled code from which queues it chooses."""
+        if self._turns is not None:
+            self._turns.list_queues([queue.address for queue in self._listed])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from ptxlab.engine.context import BY_CLUSTER, BY_PARITY, OF_GROUPS, Context, Word
 from ptxlab.engine.turns.words import BARRIERS, CLUSTER_ARRIVES, CLUSTER_WAITS, BarrierCell, ClusterCell, TurnWord
-from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps, take_blocked
+from ptxlab.machine.schedule.turns import CompiledTurns, take_blocked
 from ptxlab.machine.schedule.waits import Waits
 from ptxlab.machine.warp.warp import RUN, ConvergedLanes, Warp
 
@@ -51,8 +51,8 @@ class SharedTurns(Waits):
 
     def share(self, turns: CompiledTurns, execute: Callable[[Context], int]) -> None:
         """Let compiled code run several warps: ``execute`` runs one, and maybe others after it."""
-        assert self.queues.only is not None
-        self.compiled_turns, self._execute, self.queues.only.ready = turns, execute, turns.ready
+        self.compiled_turns, self._execute = turns, execute
+        self.queues.share(turns)
 
     def running_warp(self) -> Warp | None:
         """The warp that runs; compiled code that calls a function of the machine may have come to another one."""
@@ -68,7 +68,7 @@ class SharedTurns(Waits):
         self.instructions += used
         turns[_CLOCK] += used
         turns[_ALLOWED] -= used
-        self.current = warp = self.compiled_turns.ready.of(turns[_CURRENT])
+        self.current = warp = self.compiled_turns.warps[turns[_CURRENT]]
         if warp.words[_AHEAD]:
             warp.catch_up()
         self._until = self.instructions + warp.words[_USED_BEFORE] + warp.words[_GRANTED]
@@ -98,7 +98,7 @@ class SharedTurns(Waits):
         if words[_QUEUED]:
             active, lanes = self._waiting_lanes(warp)
             lanes.state, lanes.active, lanes.again, words[_AWAITS] = RUN, active, True, 0
-            turns.ready.keep(warp)
+            turns.ready_of(warp).keep(warp)
         else:
             warp.cta.mbarriers[words[_AWAITS] & ~BY_PARITY].take_over()
 
@@ -141,9 +141,9 @@ class SharedTurns(Waits):
                 if warp.words[_AHEAD]:
                     warp.catch_up()
             if cta is None and turns.waits:
-                self._take_over_waits(each, turns.ready)
+                self._take_over_waits(each)
 
-    def _take_over_waits(self, cta: CtaState, ready: ReadyWarps) -> None:
+    def _take_over_waits(self, cta: CtaState) -> None:
         """Take over the waits of the warps of a CTA: for mbarrier objects, for groups of wgmma, and at the barrier of the cluster.
 
         Also those that are over but for the instruction, which is to run again.
@@ -156,7 +156,7 @@ class SharedTurns(Waits):
             if awaits and words[_QUEUED]:
                 (group,) = warp.converged
                 group.op, group.active, group.again, words[_AWAITS] = words[_INFO], words[_ACTIVE], True, 0
-                ready.keep(warp)
+                CompiledTurns.ready_of(warp).keep(warp)
                 if words[_OTHER_LANES]:
                     warp.take_over_lanes()
             elif awaits & BY_CLUSTER:
@@ -166,6 +166,24 @@ class SharedTurns(Waits):
             elif awaits:
                 cta.mbarriers[awaits & ~BY_PARITY].take_over()
 
+    def resume_waiters(self, first: memoryview, is_over: Callable[[int, int], bool]) -> None:
+        """Let warps run that compiled code has blocked where it links them, if their wait is over; they wait once more.
+
+        ``first`` is where the first one is named. ``is_over`` decides by `Word.AWAITS` and `Word.AWAITED_PHASE`.
+        """
+        turns, link, at = self.compiled_turns, first, 0
+        assert turns is not None
+        while address := link[at]:
+            warp = turns.warps[address]
+            words = warp.words
+            if is_over(words[_AWAITS], words[_AWAITED_PHASE]):
+                link[at] = words[_NEXT_WAITER]
+                self.queues.enter(warp.cta.group.queue)
+                words[_QUEUED] = 1
+                turns.ready_of(warp).resume(address)
+            else:
+                link, at = words, _NEXT_WAITER
+
     def take_over_waiters(self, address: int, wait_of: Callable[[int, Op], Wait]) -> None:
         """Take over warps that compiled code has blocked where it links them (`Word.NEXT_WAITER`); the first one's context has an address.
 
@@ -173,7 +191,7 @@ class SharedTurns(Waits):
         """
         assert self.compiled_turns is not None
         while address:
-            warp = self.compiled_turns.ready.of(address)
+            warp = self.compiled_turns.warps[address]
             words, (group,) = warp.words, warp.converged
             if words[_LANES_ACTIVE]:
                 active, group = self._waiting_lanes(warp)
@@ -190,7 +208,7 @@ class SharedTurns(Waits):
         """Take over the warps that compiled code has blocked at a barrier: call the handlers of their arrivals."""
         assert self.compiled_turns is not None
         for address in take_blocked(cells, number):
-            warp = self.compiled_turns.ready.of(address)
+            warp = self.compiled_turns.warps[address]
             words, (group,) = warp.words, warp.converged
             warp.catch_up()
             index, active = words[_INFO], words[_ACTIVE]

@@ -37,7 +37,6 @@ def fill_launch_words(launch: Launch) -> None:
     words[AT.PROGRESS] = memory.progress_address
     words[AT.GRID] = memory.grid_address
     turns = launch.scheduler.compiled_turns
-    words[AT.TURNS] = 0 if turns is None else turns.address
     words[AT.LANE_TURNS] = turns is not None and turns.waits
     words[AT.REPETITIONS] = _table_of_repetitions(launch)
     words[AT.SYMBOLS] = address_of(launch.symbol_table)
@@ -87,6 +86,7 @@ def fill_cta_words(launch: Launch, cta: CtaState) -> None:
     """Set the context's words that are the same in all warps of a CTA."""
     words = cta.memory.cells
     words[AT.SHARED] = cta.shared_address
+    words[AT.QUEUE] = cta.group.queue.address
     words[AT.SHARED_SIZE] = len(cta.shared)
     words[AT.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
     words[AT.CLUSTER] = address_of(cta.group.table)

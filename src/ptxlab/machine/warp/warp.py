@@ -259,6 +259,9 @@ class Warp(Registers):
         if not count:
             return _NO_ROWS
         rows: NDArray[np.uint64] = self.state["cp.async rows"]
+        if self.mask == ALL_LANES:
+            self.words[_PENDING_COUNT] = 0
+            return rows[:count].copy()
         lanes = rows[:count, 2] >> np.uint64(16) & np.uint64(31)
         mine = (np.uint64(self.mask) >> lanes & np.uint64(1)).astype(bool)
         taken: NDArray[np.uint64] = rows[:count][mine]

@@ -15,6 +15,7 @@ from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.boxes import PADDING, relative_words
+from ptxlab.check.operands.words.deferred import noter
 from ptxlab.check.operands.words.images import (
     WORD,
     TakenWords,
@@ -131,12 +132,8 @@ class Words:
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.operations.AsyncOperation.words`."""
-        offset, address, sizes = rows.T[..., None]
-        size, read, at = sizes & 0xFF, sizes >> 8 & 0xFF, np.arange(0, CHUNK, WORD, dtype=np.uint64)
-        written = at < size
-        self.boxed[(offset // CHUNK).astype(np.intp)] = False
-        places, found = (offset + at) // WORD, np.where(at < read, address + at, NO_SOURCE)
-        self.sources[places[written]] = found[written]
+        rows = np.ascontiguousarray(rows)
+        noter()(address_of(rows), len(rows), self.host, address_of(self.boxed))
 
     def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
         """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""

@@ -1,6 +1,6 @@
-"""Once a loop of reductions of boxes has executed a few times, Python executes none of its instructions, as in `test_steady_state`.
+"""Once a loop of reductions of boxes, or of contiguous bytes, has executed a few times, Python executes none of its instructions.
 
-The kernel is that of `tests.isa.bulk.reduction_helpers`.
+As in `test_steady_state`, with the kernel of `tests.isa.bulk.reduction_helpers`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .test_steady_state import assert_no_python, further_calls, optimise
 LENGTHS = (16, 32)
 
 
-def launch_one(operation: str, element: str, check: str, turns: int) -> Any:
-    _, result = launch(kernel(operation), *inputs(element, turns), check=check)
+def launch_one(operation: str, element: str, lines: bool, check: str, turns: int) -> Any:
+    _, result = launch(kernel(operation, element=element if lines else ""), *inputs(element, turns), lines=lines, check=check)
     assert result.ok
     return result
 
@@ -26,10 +26,11 @@ def launch_one(operation: str, element: str, check: str, turns: int) -> Any:
 def grown(name: str, check: str) -> tuple[dict[str, int], int, int]:
     """What twice as many iterations cost."""
     optimise(pytest.MonkeyPatch())
-    return further_calls(*(partial(launch_one, *name.split(), check, turns) for turns in LENGTHS))
+    operation, element, *lines = name.split()
+    return further_calls(*(partial(launch_one, operation, element, bool(lines), check, turns) for turns in LENGTHS))
 
 
 @pytest.mark.parametrize("check", ["none", "race", "operands", "all"])
-@pytest.mark.parametrize("name", ["add f32", "add f16", "max s32", "xor u64"])
+@pytest.mark.parametrize("name", ["add f32", "add f16", "max s32", "xor u64", "add f32 line", "max s32 line"])
 def test_python_executes_no_instruction_of_a_long_loop(name: str, check: str) -> None:
     assert_no_python("grown", name, check, __name__)

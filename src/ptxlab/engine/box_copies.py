@@ -1,4 +1,4 @@
-"""Support functions that copy or reduce boxes of tensor maps where that is certain to be legal, and continues nobody who is blocked.
+"""Support functions that copy or reduce boxes of tensor maps, or contiguous bytes, where that is certain to be legal and continues nobody.
 
 The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
 address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
@@ -19,13 +19,16 @@ from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["REDUCE", "STORE", "emit_box_load", "emit_box_store", "load_name", "store_name"]
+__all__ = ["LINE_REDUCE", "LINE_STORE", "REDUCE", "STORE", "emit_box_load", "emit_box_store", "emit_line_store", "load_name", "store_name"]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
 _READABLE, _WRITABLE = 1, 3
 _COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
 STORE, REDUCE = "boxstore", "boxreduce"
 """The first part of the names of functions that `emit_box_store` writes."""
+LINE_STORE, LINE_REDUCE = "linestore", "linereduce"
+"""The same of `emit_line_store`."""
+_LINE_ALIGNMENT = 16
 
 
 def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
@@ -33,9 +36,10 @@ def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
     return f"boxload_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
 
 
-def store_name(operation: str) -> str:
-    """The name of a function that `emit_box_store` writes, for an operation or none."""
-    return f"{REDUCE}_{operation}" if operation else STORE
+def store_name(operation: str, of_line: bool = False) -> str:
+    """The name of a function that `emit_box_store` or `emit_line_store` writes, for an operation or none."""
+    store, reduce = (LINE_STORE, LINE_REDUCE) if of_line else (STORE, REDUCE)
+    return f"{reduce}_{operation}" if operation else store
 
 
 def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
@@ -129,14 +133,38 @@ def emit_box_store(module: Module, operation: str = "") -> None:
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
     emit_calls(c, context, known, copy, -1)
-    if operation:
-        op = known.word(KEY).to("i32")
-        with c.each_bit(copy.word(CopyWord.LANE)):
-            c.call("reduce", "void", context, op, box.words, source, box.order, box.outer())
-    else:
-        box.move(source)
+    box.put(source, operation, known, copy)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
+    c.ret(0)
+
+
+def emit_line_store(module: Module, operation: str = "") -> None:
+    """``i64 linestore(context, known, address, memory, copy)``: copy contiguous bytes from shared memory of the CTA to global memory.
+
+    ``linereduce_*`` reduces by an operation instead. The result is that of the functions for boxes.
+    """
+    _find_allocation(module)
+    emit_mark_range(module)
+    if operation:
+        emit_reduce(module, operation)
+    c, (context, known, address, memory, copy) = module.define(
+        f"i64 {store_name(operation, of_line=True)}(ptr context, ptr known, i64 address, i64 memory, ptr copy)"
+    )
+    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
+    box.map_host, size = c.const("ptr", 0), box.words.word(BoxWord.FOOTPRINT)
+    rank, offset = window_place(address)
+    unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
+    unless(c, ((offset | memory) & (_LINE_ALIGNMENT - 1)).eq(0))
+    box.order = box.words.pointer(BoxWord.INSIDE)
+    source = box.inside(rank, offset)
+    box.at(memory, size)
+    box.describe_ends(copy, source)
+    emit_calls(c, context, known, copy, -1)
+    box.put(source, operation, known, copy)
+    emit_progress(context, 1)
+    with c.when((box.row.word(3) & MAP_ADDRESS).ne(0)):
+        c.call("mark_range", "void", box.row.word(3), box.row.word(1), box.first, size, c.const("i32", 1))
     c.ret(0)
 
 
@@ -202,8 +230,11 @@ class _Box:
             unless(c, value.ult(words.load("i64", i + BoxWord.LIMIT)))
             bits.set(bits.get() + value * words.load("i64", i + BoxWord.PITCH))
         unless(c, (coordinates.word(0) & (words.word(BoxWord.UNIT) - 1)).eq(0))
-        address = words.word(BoxWord.ADDRESS) + (bits.get() >> 3)
-        self.row = self._allocation(address, words.word(BoxWord.EXTENT), _WRITABLE if self.store else _READABLE)
+        self.at(words.word(BoxWord.ADDRESS) + (bits.get() >> 3), words.word(BoxWord.EXTENT))
+
+    def at(self, address: Value, size: Value) -> None:
+        """Find so many bytes in global memory, in which the box is."""
+        self.row = self._allocation(address, size, _WRITABLE if self.store else _READABLE)
         self.first = address - self.row.word(0)
 
     def place(self, offset: Value) -> None:
@@ -250,6 +281,15 @@ class _Box:
         sides = ((self.outer(), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
         source, target = reversed(sides) if self.store else sides
         self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
+
+    def put(self, shared: Value, operation: str, known: Value, copy: Value) -> None:
+        """Copy the bytes from an address in shared memory, or reduce them by an operation, once for each lane."""
+        if not operation:
+            self.move(shared)
+            return
+        op = known.word(KEY).to("i32")
+        with self.code.each_bit(copy.word(CopyWord.LANE)):
+            self.code.call("reduce", "void", self.context, op, self.words, shared, self.order, self.outer())
 
     def mark(self, map_row: Value) -> None:
         """Mark what has been read or written, where allocations have access maps."""

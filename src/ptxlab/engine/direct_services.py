@@ -18,6 +18,7 @@ from ptxlab.isa.effects import (
     Completion,
     CompletionArrival,
     Extract,
+    LineOperands,
     MbarrierArrive,
     MbarrierTransactions,
     MbarrierWait,
@@ -33,6 +34,7 @@ __all__ = [
     "direct_groups",
     "direct_services",
     "has_box_operands",
+    "has_line_operands",
     "is_direct",
     "is_direct_arrival",
 ]
@@ -103,6 +105,13 @@ def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
     coordinates = coordinates_of(op.operands[box.tensor_map])
     masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
     return are_addresses(program, addresses) and _are_numbers(program, coordinates, 32) and _are_numbers(program, masks, 16)
+
+
+def has_line_operands(program: Program, op: Op, line: LineOperands) -> bool:
+    """The same for a copy of contiguous bytes, to an address in a register."""
+    memory, shared, size = (op.operands[at] for at in line)
+    base = memory.base if isinstance(memory, Addr) else memory
+    return isinstance(base, Reg) and are_addresses(program, (memory, shared)) and _are_numbers(program, (size,), 32)
 
 
 def are_addresses(program: Program, operands: Iterable[Resolved]) -> bool:

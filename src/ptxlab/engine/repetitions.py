@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.direct_services import are_addresses, has_box_operands
+from ptxlab.engine.direct_services import are_addresses, has_box_operands, has_line_operands
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Pipe, Unit
@@ -131,8 +131,8 @@ _MOST_REGISTERS, _MOST_OF_WARPGROUP = WORDS_GIVEN - REGISTERS, NAME_WORDS - 1
 def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
     """The registers that name the execution of an instruction that a lane or warp repeats; None if compiled code never repeats it.
 
-    They decide what it does, but for a copy of a box, of which they are the address of the tensor map, and for a cancellation of a
-    cluster. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
+    They decide what it does, but for a copy of a box or of contiguous bytes, of which they are the address of the tensor map or the size,
+    and for a cancellation of a cluster. Warps repeat their shares of a wgmma.mma_async (`ptxlab.engine.warpgroups`).
     """
     effects, operands, most = op.effects, op.operands, _MOST_REGISTERS
     if op.row.kind != "service" or program.stepped or not isinstance(effects, Asynchronous):
@@ -156,6 +156,10 @@ def repeated_registers(program: Program, op: Op) -> tuple[int, ...] | None:
             return None
         tensor_map = operands[effects.box.tensor_map]
         operands = (replace(tensor_map, extra=()) if isinstance(tensor_map, Addr) else tensor_map,)
+    elif effects.line is not None:
+        if not has_line_operands(program, op, effects.line):
+            return None
+        operands = (operands[effects.line.size],)
     elif effects.unit is Unit.LAUNCH_CONTROL:
         if not are_addresses(program, operands):
             return None

@@ -20,6 +20,8 @@ DTYPES: dict[str, Any] = {
 }  # fmt: skip
 
 REDUCE = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.{operation}.tile.bulk_group [map, {{x, y}}], [buffer];"
+LINE = "and.b32 x, i, 3; mul.wide.u32 w, x, {size}; add.u64 w, w, out; {instruction} [w], [buffer], {size};"
+"""Of contiguous bytes."""
 WAIT = "cp.async.bulk.wait_group 0;"
 TEXT = """
 .version 9.0
@@ -57,13 +59,27 @@ ret;
 """
 
 
+def line(operation: str, element: str, size: int = BYTES) -> str:
+    """A reduction, or a copy, of contiguous bytes."""
+    if not operation:
+        return LINE.format(instruction="cp.async.bulk.global.shared::cta.bulk_group", size=size)
+    form = f"{operation}{'.noftz' if operation == 'add' and element in ('f16', 'bf16') else ''}.{element}"
+    return LINE.format(instruction=f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{form}", size=size)
+
+
 @cache
-def kernel(operation: str, lanes: int = 1, wait: str = WAIT, end: str = "") -> ptxlab.Kernel:
-    changes = {"LANES": str(lanes), "REDUCE": REDUCE.format(operation=operation), "WAIT": wait, "END": end}
+def kernel(operation: str, lanes: int = 1, wait: str = WAIT, end: str = "", element: str = "") -> ptxlab.Kernel:
+    """``element``: of reductions or copies of contiguous bytes."""
+    return ptxlab.loads(text_of(operation, lanes, wait, end, element)).kernel()
+
+
+def text_of(operation: str, lanes: int = 1, wait: str = WAIT, end: str = "", element: str = "") -> str:
+    issued = line(operation, element) if element else REDUCE.format(operation=operation)
+    changes = {"LANES": str(lanes), "REDUCE": issued, "WAIT": wait, "END": end}
     text = TEXT
     for name, value in changes.items():
         text = text.replace(name, value)
-    return ptxlab.loads(text).kernel()
+    return text
 
 
 def inputs(element: str, turns: int, bits: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -83,12 +99,15 @@ def inputs(element: str, turns: int, bits: bool = False) -> tuple[NDArray[Any], 
     return tensor, boxes
 
 
-def launch(loaded: ptxlab.Kernel, tensor: NDArray[Any], boxes: NDArray[Any], **options: Any) -> tuple[NDArray[Any], ptxlab.Result]:
+def launch(
+    loaded: ptxlab.Kernel, tensor: NDArray[Any], boxes: NDArray[Any], lines: bool = False, **options: Any
+) -> tuple[NDArray[Any], ptxlab.Result]:
     """The tensor after a launch."""
     device = ptxlab.Device("sm_100a")
     held = device.array(tensor)
     columns = boxes.shape[-1]
-    args = [ptxlab.TensorMap(held, box=(columns, ROWS), swizzle="128B"), swizzled(boxes), held, boxes.shape[1], columns]
+    placed = boxes.view(np.uint8).reshape(-1) if lines else swizzled(boxes)
+    args = [ptxlab.TensorMap(held, box=(columns, ROWS), swizzle="128B"), placed, held, boxes.shape[1], columns]
     result = loaded.launch(grid=len(boxes), block=32, args=args, device=device, **options)
     return held.numpy(), result
 

@@ -53,6 +53,11 @@ WRITES = {
         REDUCE: shl.b32 x, i, 5; cp.reduce.async.bulk.tensor.2d.global.shared::cta.xor.bulk_group [reduced, {x, row}], [buffer];
         add.u32 i, i, 1; setp.lt.u32 q, i, 4; @q bra REDUCE;
     """,
+    "reduction of contiguous bytes": """
+        mul.wide.u32 at, row, 512; add.u64 in, in, at; mov.u32 i, 0;
+        REDUCE: cp.reduce.async.bulk.global.shared::cta.bulk_group.xor.b32 [in], [buffer], 1024;
+        add.u64 in, in, 1024; add.u32 i, i, 1; setp.lt.u32 q, i, 4; @q bra REDUCE;
+    """,
 }
 
 

@@ -177,7 +177,8 @@ class AccessRecorder:
     def words_of_copy(self, kind: Kind, op: Op) -> NDArray[np.int64]:
         """The words with which compiled code records what a copy writes and reads as `record` does."""
         reads, effects = op.index | kind << _KIND_SHIFT, op.effects
-        watched = isinstance(effects, Asynchronous) and effects.tensor_map and op.index not in self.unwatched_sources
+        reads_sources = isinstance(effects, Asynchronous) and (effects.tensor_map or effects.line is not None)
+        watched = reads_sources and op.index not in self.unwatched_sources
         return words_of_copy(op.index, reads | 1 << HOW_SHIFT, reads, watched)
 
     def judge(self, clocks: Clocks, agent: Agent, rows: Rows | None = None) -> None:

@@ -27,6 +27,7 @@ from ptxlab.isa.effects import (
     Completion,
     CompletionArrival,
     Extract,
+    LineOperands,
     MbarrierArrive,
     MbarrierWait,
     Unit,
@@ -96,6 +97,9 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
         lane, values = service.lane, service.values(registers)
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
             service.copy_box(op.effects.box, values)
+            return
+        if isinstance(op.effects, Asynchronous) and op.effects.line is not None:
+            service.copy_line(op.effects.line, values)
             return
         if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.LAUNCH_CONTROL:
             service.cancel_cluster()
@@ -321,6 +325,20 @@ class _Service:
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
                 name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
+            with code.when(done.eq(0)):
+                self.count()
+
+    def copy_line(self, line: LineOperands, values: list[Value]) -> None:
+        """A copy of contiguous bytes to global memory by one lane; ``values`` are their size, unless that is a constant."""
+        caller, op, operands = self.caller, self.op, self.op.operands
+        code, context = caller.code, caller.context
+        entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
+        with code.when(entry.ne(0)):
+            copy = code.stack(f"[{CopyWord.COORDINATES} x i64]")
+            copy.set_word(CopyWord.LANE, self.mask.to("i64"))
+            memory, shared = map(self._address, (operands[line.memory], operands[line.shared]))
+            name = store_name(op.q.get("redOp") or "", of_line=True)
+            done = caller.helper(name, "i64", context, entry, shared, memory, copy)
             with code.when(done.eq(0)):
                 self.count()
 

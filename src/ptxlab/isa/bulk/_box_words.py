@@ -1,4 +1,4 @@
-"""What compiled code is told of a tensor map to copy its boxes (`ptxlab.isa.native_ops.BoxWord`)."""
+"""What compiled code is told of a tensor map to copy its boxes, or of contiguous bytes (`ptxlab.isa.native_ops.BoxWord`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ptxlab.isa.bulk._tiled import Box
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, REDUCED_ELEMENTS, BoxWord
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of, move_address
 
-__all__ = ["repeat_box"]
+__all__ = ["repeat_box", "repeat_line"]
 
 _LARGEST = 1 << 62
 
@@ -108,3 +109,30 @@ def repeat_box(
     if found is not None and (not reduces or found.words[BoxWord.ELEMENT]):
         found.place(offset)
         warp.repeat_box(lane, operation, address, address_of(found.words), found)
+
+
+@lru_cache(maxsize=256)
+def _words_of_line(size: int, element: str | None) -> tuple[NDArray[np.int64], object]:
+    """The words of so many contiguous bytes: those of a box of one row, whose chunks are in order in both memories."""
+    order: NDArray[np.int64] = np.arange(size // CHUNK)
+    ranges = MemoryAccess(np.zeros(1, np.uint64), np.array([size], np.uint32), False)
+    words: NDArray[np.int64] = np.zeros(BoxWord.END, np.int64)
+    for word, value in (
+        (BoxWord.FOOTPRINT, size),
+        (BoxWord.CHUNK, CHUNK),
+        (BoxWord.COUNT, len(order)),
+        (BoxWord.MOVE, move_address(CHUNK)),
+        (BoxWord.ELEMENT, 0 if element is None else _number_of(element)),
+        (BoxWord.OUTSIDE, address_of(order)),
+        (BoxWord.INSIDE, address_of(order)),
+    ):
+        words[word] = value
+    words[BoxWord.RANGES : BoxWord.END] = ranges.where
+    return words, (order, ranges)
+
+
+def repeat_line(warp: WarpContext, lane: int, operation: AsyncOperation, size: int, element: str | None) -> None:
+    """Let compiled code copy so many bytes from shared memory to global memory, or reduce elements, as a lane has done."""
+    if size and warp.repeats_in_any_state:
+        words, kept = _words_of_line(size, element)
+        warp.repeat_box(lane, operation, 0, address_of(words), (words, kept))

@@ -9,17 +9,19 @@ from functools import partial
 import numpy as np
 
 from ptxlab.isa import context, operations
+from ptxlab.isa.bulk._box_words import repeat_line
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, track
 from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
 from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, put, put_undefined, undefined_combiner, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
+from ptxlab.isa.effects import Asynchronous, Completion, LineOperands, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations.tiles import CopiedBytes
 
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
+_LINE_TO_GLOBAL = replace(_TO_GLOBAL, line=LineOperands(memory=0, shared=1, size=2))
 _UNIT = 16
 """Sizes and addresses are multiples of this number of bytes."""
 _PLAIN = {"sem": None, "scope": None, "report": None, "ignore_oob": None, "type": None}
@@ -53,7 +55,7 @@ def _combine(warp: context.WarpContext) -> Combine | None:
 
 
 def _reduction(q: Qualifiers) -> Asynchronous:
-    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
+    return replace(_LINE_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
 
 
 @service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
@@ -121,7 +123,7 @@ def _deliver(source: context.U8, size: int, targets: list[Target], combine: Comb
         barrier.complete_tx(size)
 
 
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_LINE_TO_GLOBAL)
 @service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
 @service(REDUCE, only={"direction": TO_GLOBAL, **_RELAXED}, fidelity="hardware", outputs=0, effects=_reduction)
 def write(warp: context.WarpContext) -> None:
@@ -137,7 +139,9 @@ def write(warp: context.WarpContext) -> None:
         if warp.q.get("cp_mask"):
             each = of_undefined = _masked(warp.lane_value(warp.op.operands[4], 16, lane))
         undefined = partial(put_undefined, target, source, of_undefined)
-        track(warp, lane, start(warp, lane, partial(put, target, source, each), partial(moved, source, target), undefined=undefined))
+        started = start(warp, lane, partial(put, target, source, each), partial(moved, source, target), undefined=undefined)
+        track(warp, lane, started)
+    repeat_line(warp, lane, started, size, warp.q.get("type") if combine else None)
 
 
 def _masked(mask: int) -> Combine:

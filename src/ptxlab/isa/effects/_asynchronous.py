@@ -92,6 +92,14 @@ class BoxOperands(NamedTuple):
     ctas: int = -1
 
 
+class LineOperands(NamedTuple):
+    """The positions of the operands of a copy of contiguous bytes from shared memory to global memory."""
+
+    memory: int
+    shared: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Asynchronous(Effect):
     """An asynchronous operation: issued by the instruction, performed later by ``unit``.
@@ -107,6 +115,7 @@ class Asynchronous(Effect):
     order : of an atomic operation, or of one that nothing reports: what its release makes visible
     tensor_map : it reads a tensor map
     box : the operands of a copy of one box of a tensor map in tiled mode
+    line : those of a copy of contiguous bytes from shared memory to global memory
     pair : both CTAs of a CTA pair take part
     variant : operations of one pipe with different ones form no pipeline
     stored : the position of the operand whose registers it stores as they are; -1 for none
@@ -124,6 +133,7 @@ class Asynchronous(Effect):
     order: Order = WEAK
     tensor_map: bool = False
     box: BoxOperands | None = None
+    line: LineOperands | None = None
     pair: bool = False
     variant: str = ""
     stored: int = -1

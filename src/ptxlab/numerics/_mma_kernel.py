@@ -185,18 +185,20 @@ class MmaKernel:
             self._prepared[role, number] = found
         return found
 
-    def program(self, units: Iterable[tuple[OperandGather, OperandGather, AccumulatorRef]]) -> MmaProgram:
+    def program(self, units: Iterable[tuple[OperandGather | Prepared, OperandGather | Prepared, AccumulatorRef]]) -> MmaProgram:
         """Make a program: each unit adds the product of an operand A [m, k] and an operand B [n, k] to its cells.
 
-        The codes of operands, in the dtypes of their types, are gathered and prepared whenever the program runs, those in several units
-        once. The cells are those of `mma_prepared`.
+        Operands that are given by where their codes are, in the dtypes of their types, are gathered and prepared whenever the program
+        runs, those in several units once. The cells are those of `mma_prepared`.
         """
         units = tuple(units)
         rows: list[tuple[int, ...]] = []
         ready: dict[int, Prepared] = {}
         for role, operands in (("a", [a for a, _, _ in units]), ("b", [b for _, b, _ in units])):
             distinct = {id(operand): operand for operand in operands}
-            for number, operand, gather in self._gathered(role, enumerate(distinct.values())):
+            ready |= {key: operand for key, operand in distinct.items() if isinstance(operand, Prepared)}
+            gathers = [(number, operand) for number, operand in enumerate(distinct.values()) if not isinstance(operand, Prepared)]
+            for number, operand, gather in self._gathered(role, gathers):
                 prepared = ready[id(operand)] = self._buffer(role, number)
                 rows += (*gather, *self._prepare(role, operand, prepared))
         for a, b, cells in units:

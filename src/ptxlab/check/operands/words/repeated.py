@@ -172,7 +172,7 @@ class Repeated:
 
     __slots__ = ("_differences", "address", "calls", "end", "follows", "images", "kept", "number", "operands")
 
-    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[Known], kept: str | None) -> None:
+    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[Known], kept: str | None = None) -> None:
         self.operands, self.images, self.kept = operands, images, kept
         width = CHUNK // WORD if all(operand.data == CHUNK for operand in operands) else 1
         self._differences = Differences([(image.places, image.sources) for image in images], width)

@@ -250,6 +250,14 @@ def test_refused_executors(text: str, message: str) -> None:
     assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == ("F110", message)
 
 
+def test_processes_have_one_thread_for_products_unless_the_environment_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    assert list(executors("processes:1").results(os.getenv, [(name,) for name in names])) == ["3", "1"]
+    assert [os.getenv(name) for name in names] == ["3", None]
+
+
 def test_check_on_an_executor_finds_the_same(tmp_path: Path) -> None:
     path = write(tmp_path) / "race.toml"
     command = ["check", str(path), "--schedules", "6", "--json"]

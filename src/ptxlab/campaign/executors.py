@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from importlib import import_module
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
 
 from ptxlab.diagnostics import PtxlabError, diagnose
@@ -18,6 +18,8 @@ __all__ = ["ExecutorError", "Executors", "executors"]
 T = TypeVar("T")
 _NAMES = "processes, processes:N, threads:N, dask, dask:ADDRESS, or MODULE:FUNCTION"
 _IN_FLIGHT = 64
+_THREADS = frozenset({"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"})
+"""Variables with the number of threads of NumPy's BLAS."""
 
 
 class ExecutorError(PtxlabError):
@@ -112,9 +114,25 @@ def _count(text: str, digits: str) -> int:
     return int(digits)
 
 
+class _WorkerProcess(SpawnProcess):
+    """A process whose BLAS has one thread, unless the environment says how many: other processes use the other cores."""
+
+    def start(self) -> None:
+        given = dict.fromkeys(_THREADS - os.environ.keys(), "1")
+        os.environ.update(given)
+        try:
+            super().start()
+        finally:
+            for name in given:
+                del os.environ[name]
+
+
+class _WorkerContext(SpawnContext):
+    Process = _WorkerProcess
+
+
 def _processes(count: int) -> Executor:
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, mp_context=context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
+    return ProcessPoolExecutor(count, mp_context=_WorkerContext(), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
 
 
 def _dask(address: str | None) -> Executor:

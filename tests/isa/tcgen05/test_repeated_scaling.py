@@ -55,7 +55,7 @@ def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate
             share.a,
             plan.a_format.name,
             role="a",
-            negate=plan.negate_a,
+            negate=plan.instruction.negate_a,
             scales=scaling.factors("a", words),
             **how,
         )
@@ -63,7 +63,7 @@ def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate
             share.b,
             plan.b_format.name,
             role="b",
-            negate=plan.negate_b,
+            negate=plan.instruction.negate_b,
             scales=scaling.factors("b", words)[share.columns],
             **how,
         )

@@ -70,8 +70,8 @@ def product(plan: Plan, group: int, image: np.ndarray, before: Cells, accumulate
             A=share.a,
             B=share.b,
             C=(c.astype(np.uint16) if d == "f16" else np.ascontiguousarray(c)) if accumulate else None,
-            negate_a=plan.negate_a,
-            negate_b=plan.negate_b,
+            negate_a=plan.instruction.negate_a,
+            negate_b=plan.instruction.negate_b,
             metadata=np.where(metadata == 0, np.uint8(4), metadata),
             **options,
         )

@@ -18,7 +18,7 @@ from ptxlab.machine.workers import processes, worker
 from tests.machine.launch_helpers import kernel, store
 from tests.machine.workers.worker_helpers import CTAS, launch
 
-LONG = "mov.u32 r1, 0; L: add.u32 r1, r1, 1; setp.lt.u32 p, r1, 20000000; @p bra L;" + store("r1")
+LONG = "mov.u32 r1, 0; L: add.u32 r1, r1, 1; setp.lt.u32 p, r1, 1000000000; @p bra L;" + store("r1")
 
 
 def test_nothing_is_left(forked: list[int]) -> None:
@@ -88,7 +88,7 @@ def test_an_interrupt_ends_all_processes(forked: list[int]) -> None:
     gc.disable()  # an interrupt while a callback of the collector runs, such as hypothesis', is lost
     try:
         with pytest.raises(KeyboardInterrupt):
-            loaded.launch(grid=CTAS, block=32, args=[out], workers=2, policy="random", check="none")
+            loaded.launch(grid=CTAS, block=32, args=[out], workers=2, policy="random", check="none", max_instructions=1 << 40)
     finally:
         gc.enable()
     assert len(forked) == 2

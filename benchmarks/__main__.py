@@ -28,6 +28,11 @@ BLAS_KERNELS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 """Variables that name the kernels of NumPy's BLAS; without them it takes those for this processor."""
 
 
+def byte_code_in(folder: Path | str) -> dict[str, str]:
+    """The environment in which Python writes byte code to a folder, and loads it from there."""
+    return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
+
+
 def worker(cache: Path, *arguments: str, **environment: str) -> dict[str, Any]:
     """Run one measurement in a fresh process; adds the wall time of that process."""
     env = {name: value for name, value in os.environ.items() if name not in BLAS_KERNELS} | {"PTXLAB_CACHE_DIR": str(cache)} | environment
@@ -76,7 +81,7 @@ def measure_cold_start(repeats: int) -> dict[str, Any]:
     """
     runs, long = [], []
     with tempfile.TemporaryDirectory() as byte_code:
-        environment = {"PYTHONPYCACHEPREFIX": byte_code, "PYTHONDONTWRITEBYTECODE": ""}
+        environment = byte_code_in(byte_code)
         for _ in range(repeats + 1):
             with tempfile.TemporaryDirectory() as cache:
                 runs.append([worker(Path(cache), "cold", **environment)["wall_s"] for _ in range(2)])

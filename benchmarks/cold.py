@@ -187,14 +187,13 @@ def _assemble(path: Path, entry: str, ptxas: str) -> float:
 
 def measure(name: str, repeats: int, ptxas: str) -> dict[str, Any]:
     """Medians for one kernel; ptxas and ptxlab take turns."""
-    from .__main__ import ONE_THREAD, worker
+    from .__main__ import ONE_THREAD, byte_code_in, worker
 
     cold = COLD[name]
 
     def launched(check: str, byte_code: str) -> float:
         with tempfile.TemporaryDirectory() as cache:
-            environment = {"PYTHONPYCACHEPREFIX": byte_code, "PYTHONDONTWRITEBYTECODE": "", **ONE_THREAD}
-            return float(worker(Path(cache), "cold_kernel", name, check, **environment)["seconds"])
+            return float(worker(Path(cache), "cold_kernel", name, check, **byte_code_in(byte_code), **ONE_THREAD)["seconds"])
 
     runs: dict[str, list[float]] = {check: [] for check in ("ptxas", *CHECKS)}
     with tempfile.TemporaryDirectory() as folder:

@@ -26,6 +26,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from .__main__ import byte_code_in
 from .approximate import INSTRUCTIONS
 from .generated import services
 from .numerics import CASES
@@ -67,7 +68,7 @@ def measuring(tree: Path, row: str, cache: Path) -> Iterator[Measure]:
     env = os.environ | {"PTXLAB_CACHE_DIR": str(cache), "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "benchmarks.paired", row]
     if kind == "fresh":
-        env |= {"PYTHONPYCACHEPREFIX": str(cache), "PYTHONDONTWRITEBYTECODE": ""}
+        env |= byte_code_in(cache)
 
         def fresh() -> float:
             with tempfile.TemporaryDirectory() as empty:

@@ -16,9 +16,10 @@ from tests.isa.tcgen05.test_observed_repetitions import BY_CP_ASYNC, CTAS, FENCE
 from tests.isa.tcgen05.test_observed_scaling import KEPT_SCALED
 from tests.isa.tcgen05.test_observed_sparse import KEPT_SPARSE
 from tests.isa.tcgen05.test_observed_zero_columns import zeroed
+from tests.optimised_helpers import optimise
 
 from .test_sparse_steady_state import LENGTHS, of_any_length
-from .test_steady_state import assert_no_python, further_calls, optimise
+from .test_steady_state import assert_no_python, further_calls
 
 TEXTS = {name: changed({MULTIPLY: body}, kernel) for name, (body, kernel) in KEPT.items() if not name.endswith("pairs")}
 GROUPS = BY_CP_ASYNC | {FENCE: f"cp.async.commit_group; cp.async.wait_group 0; {FENCE}"}

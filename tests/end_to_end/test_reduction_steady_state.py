@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.isa.bulk.reduction_helpers import inputs, kernel, launch
+from tests.optimised_helpers import optimise
 
-from .test_steady_state import assert_no_python, further_calls, optimise
+from .test_steady_state import assert_no_python, further_calls
 
 LENGTHS = (16, 32)
 

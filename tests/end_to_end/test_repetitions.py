@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ptxlab.check.race.shadow import shadow
 from ptxlab.engine.repetitions import Repetitions
 from ptxlab.machine.warp import context_words
-from ptxlab.numerics import MmaProgram
+from tests.optimised_helpers import optimise
 
 from .replay_cases import KERNELS
 from .test_workers import outcome
@@ -36,10 +35,7 @@ SAMPLE = (
 def compare(name: str, monkeypatch: pytest.MonkeyPatch, check: str = "none") -> int:
     """Compare launches; returns how many executions were known at the end."""
     replay = KERNELS[name]()
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
-    monkeypatch.setattr(MmaProgram, "optimised", True)
+    optimise(monkeypatch)
     known: list[Any] = []
     add = Repetitions.add
     monkeypatch.setattr(Repetitions, "add", lambda self, *given: (known.append(given), add(self, *given)))

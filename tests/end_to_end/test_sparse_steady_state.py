@@ -16,8 +16,9 @@ import pytest
 import ptxlab
 from tests.isa.tcgen05.test_observed_repetitions import CTAS, TURNS, changed
 from tests.isa.tcgen05.test_observed_sparse import SPARSE, STORED
+from tests.optimised_helpers import optimise
 
-from .test_steady_state import assert_no_python, further_calls, optimise
+from .test_steady_state import assert_no_python, further_calls
 
 WGMMA = Path(__file__).resolve().parents[1] / "hardware" / "kernels" / "sparse.ptx"
 NAMES = ("sparse_f32_f16", "sparse_f32_tf32", "sparse_f32_e4m3_e4m3_registers", "sparse_s32_s8_s8", "sparse_f16_f16_registers")

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from ptxlab.numerics import MmaProgram
+from tests.optimised_helpers import optimise
 
 from .triton.cases import CASES as SM100
 from .triton_sm90.cases import CASES as SM90
@@ -55,14 +55,6 @@ LAUNCHES = 12
 ALLOCATIONS = ("/machine/launch/launch.py allocation_count", "/machine/launch/launch.py _count_allocations")
 """Once for a launch with large arrays."""
 SCHEDULER = ("/machine/schedule/", "/machine/warp/warp.py catch_up", "/engine/llvm/executable.py run", *ALLOCATIONS)
-
-
-def optimise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use optimised functions from the start: what is compiled quickly at first repeats nothing."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
-    monkeypatch.setattr(MmaProgram, "optimised", True)
 
 
 def launch_of(name: str, check: str, size: dict[str, int]) -> Callable[[], Any]:

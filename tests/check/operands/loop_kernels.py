@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ptxlab
+from ptxlab.machine.warp import context_words
+from ptxlab.numerics import MmaProgram
 
 from . import warpgroup_kernels, word_kernels
 from .swizzled_rows import copy_rows
@@ -332,3 +335,25 @@ def launch(text: str, tiles: int, **options: Any) -> tuple[Any, bool]:
     args += [d, *([maps[1]] if "again[128]" in text else [])]
     result = ptxlab.loads(text, file="loop.ptx").kernel().launch(grid=ctas, cluster=ctas, block=128, args=args, **options)
     return result, bool((d == a.astype(np.float64) @ b.astype(np.float64).T).all())
+
+
+def both_ways(owner: type, name: str, text: str, tiles: int, **options: Any) -> tuple[list[Any], bool, list[int]]:
+    """The findings, which are the same with handlers alone, whether the product is right, and how often a method has been called."""
+    found, called = [], []
+    method = getattr(owner, name)
+    for repeats in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            called.append(0)
+
+            def counted(*given: Any) -> Any:
+                called[-1] += 1
+                return method(*given)
+
+            patch.setattr(owner, name, counted)
+            patch.setattr(MmaProgram, "optimised", True)
+            if not repeats:
+                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
+            result, right = launch(text, tiles, check="operands", **options)
+            found.append((result.diagnostics, result.stats.instructions, result.stats.services, result.completed, right))
+    assert found[0] == found[1]
+    return list(found[0][0]), found[0][-1], called

@@ -17,12 +17,10 @@ import pytest
 from ptxlab import native
 from ptxlab.check.operands._observer import OperandCheck
 from ptxlab.check.operands.compiled.predecessors import MOST_PREDECESSORS, Predecessors, is_known, words_of_predecessors
-from ptxlab.machine.warp import context_words
 from ptxlab.native import address_of
-from ptxlab.numerics import MmaProgram
 
 from . import loop_kernels
-from .loop_kernels import WAYS, in_turn, launch
+from .loop_kernels import WAYS, in_turn
 
 TILES = 15
 KERNELS: dict[str, Callable[[int], str]] = {f"{way}, A in registers": partial(loop_kernels.of_registers, way) for way in WAYS}
@@ -31,24 +29,7 @@ KERNELS |= {f"{way}, A in shared memory": partial(loop_kernels.of_shared, way) f
 
 def both_ways(text: str, tiles: int = TILES, **options: Any) -> tuple[list[Any], bool, list[int]]:
     """The findings, which are the same with handlers alone, whether the product is right, and how often Python compares operands."""
-    found, compared = [], []
-    multiplied = OperandCheck._multiplied
-    for repeats in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            compared.append(0)
-
-            def counted(*given: Any) -> None:
-                compared[-1] += 1
-                multiplied(*given)
-
-            patch.setattr(OperandCheck, "_multiplied", counted)
-            patch.setattr(MmaProgram, "optimised", True)
-            if not repeats:
-                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
-            result, right = launch(text, tiles, check="operands", **options)
-            found.append((result.diagnostics, result.stats.instructions, result.stats.services, result.completed, right))
-    assert found[0] == found[1]
-    return list(found[0][0]), found[0][-1], compared
+    return loop_kernels.both_ways(OperandCheck, "_multiplied", text, tiles, **options)
 
 
 @pytest.mark.parametrize("name", KERNELS)

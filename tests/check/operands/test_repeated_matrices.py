@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from ptxlab.check.operands.elements.check import ElementCheck
-from ptxlab.machine.warp import context_words
-from ptxlab.numerics import MmaProgram
 
 from . import loop_kernels
-from .loop_kernels import LOAD_A, MMA, MMA_OF_CELLS, STORE, WAYS, launch
+from .loop_kernels import LOAD_A, MMA, MMA_OF_CELLS, STORE, WAYS
 
 TILES = 12
 WRONG = 7
@@ -26,24 +24,7 @@ KERNELS |= {way: partial(loop_kernels.of_registers, way) for way in WAYS}
 
 def both_ways(text: str, tiles: int = TILES, **options: Any) -> tuple[list[Any], bool, list[int]]:
     """The findings, which are the same with handlers alone, whether the product is right, and how often matrices are compared in Python."""
-    found, compared = [], []
-    multiplied = ElementCheck.multiplied
-    for repeats in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            compared.append(0)
-
-            def counted(*given: Any) -> bool:
-                compared[-1] += 1
-                return multiplied(*given)
-
-            patch.setattr(ElementCheck, "multiplied", counted)
-            patch.setattr(MmaProgram, "optimised", True)
-            if not repeats:
-                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
-            result, right = launch(text, tiles, check="operands", **options)
-            found.append((result.diagnostics, result.stats.instructions, result.stats.services, result.completed, right))
-    assert found[0] == found[1]
-    return list(found[0][0]), found[0][-1], compared
+    return loop_kernels.both_ways(ElementCheck, "multiplied", text, tiles, **options)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -12,10 +12,10 @@ import pytest
 from ptxlab.check.operands._observer import OperandCheck
 from ptxlab.check.operands.compiled.scale_tables import LONGEST, SourceTable
 from ptxlab.check.operands.scales.check import ScaleCheck
-from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.operations import AsyncOperation
 from ptxlab.machine.warp.warp import Warp
 from ptxlab.numerics import MmaProgram
+from tests.optimised_helpers import optimise_race_check
 
 from .scaled_loop_kernels import (
     ANEW,
@@ -40,9 +40,7 @@ KERNELS = {"words": partial(loop, False), "boxes": partial(loop, True), "pairs":
 @pytest.fixture(autouse=True, scope="module")
 def _optimised() -> None:
     """Functions of the race check are not exchanged during a launch, after which one more turn would be Python's."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
+    optimise_race_check()
 
 
 def executed(text: str, way: str, turns: int, **options: Any) -> tuple[list[Any], list[str], int]:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.check.race.shadow import shadow
 from ptxlab.numerics import MmaProgram
 from tests.check.race import gemm_kernels
 from tests.check.race.test_compiled_arrivals import both_ways, outcome
 from tests.end_to_end.triton.cases import CASES
+from tests.optimised_helpers import optimise_race_check
 
 TABLE = "_table_of_repetitions"
 TURNS, LATE = 16, 10
@@ -28,9 +28,8 @@ TURNS, LATE = 16, 10
 def products(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """The products that handlers have performed; functions are optimised from the start."""
     calls: list[None] = []
-    functions, run = shadow._functions(), MmaProgram.run
-    if functions.are_quick:
-        functions.optimise()
+    optimise_race_check()
+    run = MmaProgram.run
 
     def counted(*given: Any) -> Any:
         calls.append(None)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from tests.isa.bulk import box_step_helpers as boxes
+from tests.optimised_helpers import optimise_race_check
 
 from .test_compiled_arrivals import outcome
 from .test_compiled_waits import calls_of
@@ -29,9 +29,7 @@ Lists = dict[tuple[int, int], list[boxes.Step]]
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> None:
     """Copy although functions are not optimised yet."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
+    optimise_race_check()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_words import CONCURRENT, FORMAL, HOW_SHIFT, PAIR, StateWord
 from ptxlab.isa.operations import MemoryAccess
-from tests.end_to_end.test_steady_state import optimise
+from tests.optimised_helpers import optimise
 
 from .small_kernels import launch
 

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import ptxlab
-from tests.end_to_end.test_steady_state import further_calls, optimise
+from tests.end_to_end.test_steady_state import further_calls
+from tests.optimised_helpers import optimise
 
 from .cute_helpers import example, integers
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import ptxlab
-from tests.end_to_end.test_steady_state import further_calls, optimise
+from tests.end_to_end.test_steady_state import further_calls
+from tests.optimised_helpers import optimise
 
 from .compile_helpers import call, compiled
 from .operand_helpers import block_scaled

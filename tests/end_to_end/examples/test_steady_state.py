@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import ptxlab
-from tests.end_to_end.test_steady_state import further_calls, optimise
+from tests.end_to_end.test_steady_state import further_calls
+from tests.optimised_helpers import optimise
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = (32, 64)

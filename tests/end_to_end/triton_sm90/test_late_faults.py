@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 import ptxlab
-from ptxlab.check.race.shadow import shadow
 from ptxlab.diagnostics import render_text
 from ptxlab.engine.repetitions import Repetitions
 from ptxlab.machine.warp import context_words
-from ptxlab.numerics import MmaProgram
 from tests.end_to_end.triton.case_helpers import SM90
+from tests.optimised_helpers import optimise
 
 from .cases import CASES
 
@@ -42,10 +41,7 @@ def text_of(name: str, number: int) -> str:
 @pytest.fixture(autouse=True)
 def optimised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use optimised functions from the start: what is compiled quickly at first repeats nothing."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
-    monkeypatch.setattr(MmaProgram, "optimised", True)
+    optimise(monkeypatch)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import ptxlab
-from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _tensor
 from ptxlab.isa.native_ops import REDUCED_TYPES
 from ptxlab.machine.warp import context_words
+from tests.optimised_helpers import optimise_race_check
 
 from .reduction_helpers import CTAS, DTYPES, ROWS, inputs, kernel, launch
 
@@ -35,9 +35,7 @@ HANDLED: list[int] = []
 @pytest.fixture(autouse=True)
 def _count(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Note the calls of the handler; the race check repeats from the start."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
+    optimise_race_check()
     issue = _tensor.start
 
     def count(warp: Any, *rest: Any, **more: Any) -> Any:

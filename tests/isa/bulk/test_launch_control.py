@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.bulk import _launch_control
 from tests.check.race.test_compiled_arrivals import both_ways, outcome
+from tests.optimised_helpers import optimise_race_check
 
 SHOWS = {
     "test_all_work_is_done_once": ("clusterlaunchcontrol.*",),
@@ -205,8 +205,7 @@ def canceling(multicast: str) -> ptxlab.Kernel:
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_compiled_code_cancels(cluster: int, only: Any, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as the handler, which is called in the first launch, and under a check once in each launch."""
-    if shadow._functions().are_quick:
-        shadow._functions().optimise()
+    optimise_race_check()
     handled: list[int] = []
     answer = _launch_control._answer
     monkeypatch.setattr(_launch_control, "_answer", lambda *given: handled.append(1) or answer(*given))

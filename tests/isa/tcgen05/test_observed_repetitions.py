@@ -11,7 +11,7 @@ import ptxlab
 from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.tcgen05 import _mma
 from ptxlab.machine.warp.warp import Warp
-from ptxlab.numerics import MmaProgram
+from tests.optimised_helpers import optimise
 from tests.sweep_helpers import spread
 
 TURNS, CTAS = 7, 3
@@ -24,10 +24,7 @@ SUSPECTS: list[tuple[int, ...]] = []
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat executions although functions are not optimised yet, and count those that the handler completes."""
-    monkeypatch.setattr(MmaProgram, "optimised", True)
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
+    optimise(monkeypatch)
     issue = _mma.launch
 
     def count(warp: Any, *rest: Any) -> Any:

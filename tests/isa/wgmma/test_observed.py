@@ -13,13 +13,12 @@ import pytest
 
 import ptxlab
 from ptxlab.check.race._sanitizer import Sanitizer
-from ptxlab.check.race.shadow import shadow
 from ptxlab.diagnostics import render_text
 from ptxlab.engine.repetitions import Repetitions
 from ptxlab.isa.wgmma._state import Warpgroup
 from ptxlab.machine.launch import launch as launching
 from ptxlab.machine.warp import context_words
-from ptxlab.numerics import MmaProgram
+from tests.optimised_helpers import optimise
 
 from .test_repeated import COMMIT, FENCE, IN_REGISTERS, LOOPS, MISTAKES, WAIT, module, product
 
@@ -33,10 +32,7 @@ def _nothing(launch: Any) -> None:
 @pytest.fixture(autouse=True)
 def optimised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use optimised functions from the start: what is compiled quickly at first repeats nothing."""
-    functions = shadow._functions()
-    if functions.are_quick:
-        functions.optimise()
-    monkeypatch.setattr(MmaProgram, "optimised", True)
+    optimise(monkeypatch)
 
 
 def both_ways(text: str, threads: int = 256, **options: Any) -> tuple[str, list[list[int]]]:

@@ -123,7 +123,7 @@ def test_no_memory_for_ranges(forked: list[int], monkeypatch: pytest.MonkeyPatch
     write, limit = os.write, [8]
 
     def full(file: int, data: Any) -> int:
-        """A file that has room for half a range."""
+        """The memory file takes the first 8 bytes of the ranges, and is full then."""
         if not limit:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(file, memoryview(data)[: limit.pop()])

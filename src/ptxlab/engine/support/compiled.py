@@ -75,7 +75,7 @@ def _ir(name: str, quick: bool = False) -> str:
     emit(module, name, rest)
     if quick:
         add_counting(module, name)
-    return module.text()
+    return module.finish()
 
 
 _AT_ONCE = ("lanes", "run")

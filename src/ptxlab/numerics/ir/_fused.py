@@ -71,7 +71,7 @@ def fused_ir(step: Step, wide: bool, lanes: int) -> str:
         if wide:
             Fused(module, "immoderate", step, wide, lanes, small=False)
     general(module, step, wide)
-    return module.text()
+    return module.finish()
 
 
 FLUSH_TO_ZERO, TOWARD_ZERO = 1 << 15, 3 << 13

@@ -58,7 +58,7 @@ def group_ir(step: Step, lanes: int) -> str:
     module = Module()
     _Fast(module, step, lanes)
     _General(module, step)
-    return module.text()
+    return module.finish()
 
 
 class _Operands:

@@ -14,7 +14,8 @@ from functools import reduce
 from itertools import product
 from operator import or_
 
-from ptxlab.native.builder import Function, Module, Value, Variable, vector
+from ptxlab.native import host
+from ptxlab.native.builder import Function, Module, Value, Variable, has_byte_pairs, lanes_of, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, cut_f32, power, with_specials, without_products
 from ptxlab.numerics.ir.prepare_groups import (
@@ -82,10 +83,30 @@ class _Operands:
         return a, self.b_scales.load("float", group).splat(self.lanes)
 
 
-def _sums(rows: Sequence[_Operands], group: Value, words: Value, at: Sequence[Value]) -> list[Variable]:
+class _ByteSum:
+    """The sum of products of bytes in each lane of a vector; those of a group fit 16 bits."""
+
+    def __init__(self, start: Value) -> None:
+        self.start, self.lanes = start, lanes_of(start.type)
+        self.in_pairs = not host().has_added_dots and has_byte_pairs(self.lanes)
+        self.sum = start.function.variable(vector("i16", 2 * self.lanes), 0) if self.in_pairs else start.variable()
+
+    def add(self, unsigned: Value, signed: Value) -> None:
+        """Add the products of the four bytes of each lane."""
+        sum_ = self.sum.get()
+        self.sum.set(sum_ + unsigned.byte_pairs(signed) if self.in_pairs else sum_.add_byte_dot(unsigned, signed))
+
+    def get(self) -> Value:
+        """The sum, with what it starts from."""
+        if not self.in_pairs:
+            return self.sum.get()
+        return self.start.add_pair_dot(self.sum.get().cast(self.start.type), self.start.constant(0x00010001))
+
+
+def _sums(rows: Sequence[_Operands], group: Value, words: Value, at: Sequence[Value]) -> list[Value]:
     """Of a group's products, as integers: for some vectors of lanes, and for each of some rows of B. A group has so many words."""
     code, lanes, lda = rows[0].code, rows[0].lanes, rows[0].lda
-    sums = [row.b_starts.load("i32", group).splat(lanes).variable() for _ in at for row in rows]
+    sums = [_ByteSum(row.b_starts.load("i32", group).splat(lanes)) for _ in at for row in rows]
     first = group * words
     with code.loop(first + words, UNROLLED, first) as word:
         for j in range(UNROLLED):
@@ -93,8 +114,8 @@ def _sums(rows: Sequence[_Operands], group: Value, words: Value, at: Sequence[Va
             line = rows[0].a_values.at((word + j) * lda, "i32")
             a = [line.load(vector("i32", lanes), m) for m in at]
             for total, (raised, values) in zip(sums, product(a, b), strict=True):
-                total.set(total.get().add_byte_dot(raised, values))
-    return sums
+                total.add(raised, values)
+    return [total.get() for total in sums]
 
 
 UNROLLED = 4
@@ -196,7 +217,7 @@ class _Fast:
                 line = self.a_factors.at(group * self.lda, "i32")
                 factors = product([line.load(vector("i32", lanes), m) for m in where], [row.factor(group).splat(lanes) for row in rows])
                 for total, dot, (a, b) in zip(totals, sums, factors, strict=True):
-                    total.set(total.get() + dot.get() * (a * b))
+                    total.set(total.get() + dot * (a * b))
             for each, total in zip(some, totals, strict=True):
                 each.finish(total.get())
 
@@ -209,7 +230,7 @@ class _Fast:
             otherwise()
             with code.loop(self.groups) as group:
                 for cell, exact in zip(cells, _sums([row.operands], group, self.words, at), strict=True):
-                    cell.add(exact.get().convert("sitofp", "float"), row.operands.scale(group, cell.m))
+                    cell.add(exact.convert("sitofp", "float"), row.operands.scale(group, cell.m))
             for cell in cells:
                 cell.finish()
 
@@ -328,7 +349,7 @@ class _General:
         sign = code["sign"].splat(LANES)
 
         def term(group: Value) -> Value:
-            exact = (_sums([operands], group, code["words"], [zero])[0].get().convert("sitofp", "float").bits("i32") ^ sign).bits("float")
+            exact = (_sums([operands], group, code["words"], [zero])[0].convert("sitofp", "float").bits("i32") ^ sign).bits("float")
             one, other = (x.convert("fpext", "double") for x in operands.scale(group, zero))
             return exact.convert("fpext", "double") * one * other
 

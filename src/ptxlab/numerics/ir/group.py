@@ -50,7 +50,7 @@ FRACTION = 8
 MOST_BITS = 17
 """Of the largest integers of two rows of scales: so many and those of the sums of six groups are less than 32."""
 VECTORS = 4
-"""Vectors of cells of a row that are done together, with the registers of AVX-512; else half as many."""
+"""Vectors of cells of a row that are done together."""
 WIDE_LANES = 16
 
 
@@ -140,8 +140,8 @@ class _Fast:
         self.lda, self.ldb = (code[name].word(LINE) for name in "ab")
         self.options = [code[name].to("i32") for name in ("keep", "sign")]
         self.keep, self.sign = (option.splat(lanes) for option in self.options)
-        self.vectors = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
-        self.width = lanes * self.vectors
+        self.width = lanes * VECTORS
+        self.vectors_at_once = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
         self.kept = [code.stack(f"[{self.width} x i32]", 64) for _ in range(2)]
         with code.loop(code["n"], 2) as n:
             several = (n + 1).lt(code["n"])
@@ -168,8 +168,8 @@ class _Fast:
         b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.words, *self.options, b.const("i32", 0))
 
     def _block(self, rows: list[_Row], m: Value) -> None:
-        at = [m + self.lanes * j for j in range(self.vectors)]
-        kept = [[memory.at(j * self.lanes, "i32") for j in range(self.vectors)] for memory in self.kept]
+        at = [m + self.lanes * j for j in range(VECTORS)]
+        kept = [[memory.at(j * self.lanes, "i32") for j in range(VECTORS)] for memory in self.kept]
         cells = [_ExactCells(self, row, lane, kept[i][j]) for j, lane in enumerate(at) for i, row in enumerate(rows)]
         bounds = [_Bounds(self, row, m, cells[i :: len(rows)]) for i, row in enumerate(rows)]
         truncated = reduce(or_, (each.truncated for each in bounds)).variable()
@@ -207,11 +207,11 @@ class _Fast:
     def _add_integers(self, rows: Sequence[_Row], at: Sequence[Value], cells: Sequence[_ExactCells]) -> None:
         """Add all terms, as integers, and store the cells."""
         code, lanes = self.code, self.lanes
-        several = len(rows) * VECTORS_AT_ONCE
+        several = len(rows) * self.vectors_at_once
         for first in range(0, len(cells), several):
             some = cells[first : first + several]
             totals = [code.variable(vector("i32", lanes), 0) for _ in some]
-            where = at[first // len(rows) : first // len(rows) + VECTORS_AT_ONCE]
+            where = at[first // len(rows) : first // len(rows) + self.vectors_at_once]
             with code.loop(self.groups) as group:
                 sums = _sums([row.operands for row in rows], group, self.words, where)
                 line = self.a_factors.at(group * self.lda, "i32")
@@ -233,10 +233,6 @@ class _Fast:
                     cell.add(exact.convert("sitofp", "float"), row.operands.scale(group, cell.m))
             for cell in cells:
                 cell.finish()
-
-
-VECTORS_AT_ONCE = 4
-"""Vectors of cells of a row to which terms are added in one loop."""
 
 
 class _Row:

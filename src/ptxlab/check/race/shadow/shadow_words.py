@@ -9,8 +9,8 @@ from ptxlab.check.model import Row
 
 __all__ = [
     "ACCESSES_TOO",
-    "ALL_COPIES",
     "AGENT_HEADER",
+    "ALL_COPIES",
     "ANNOUNCES",
     "ARRIVES_ONCE",
     "BEFORE",
@@ -130,8 +130,8 @@ class OpWord(IntEnum):
     SIZE = 1
     DETAIL = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of a
-    wait_group of cp.async, cp.async.bulk or wgmma, the number of groups that it leaves pending, or `ALL_COPIES`; of an arrival, `ARRIVES_ONCE`,
-    `LANES_ARRIVE` or `ANNOUNCES`"""
+    wait_group of cp.async, cp.async.bulk or wgmma, the number of groups that it leaves pending, or `ALL_COPIES`; of an arrival,
+    `ARRIVES_ONCE`, `LANES_ARRIVE` or `ANNOUNCES`"""
 
 
 class StateWord(IntEnum):

@@ -37,6 +37,7 @@ LINE_STEPS = {
     "store some bytes": f"cp.async.bulk.global.shared::cta.bulk_group.cp_mask [m], [dst], c1, ctas; {COMMIT}",
     "reduce": f"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [m], [dst], c1; {COMMIT}",
     "wait for stores": "cp.async.bulk.wait_group 0;",
+    "fence": "fence.proxy.async;",
     "write": "st.shared.u32 [dst], n;",
     "read": "ld.shared.u32 v, [dst]; st.global.u32 [m], v;",
 }

@@ -1,0 +1,110 @@
+"""Products of operands that bulk copies of contiguous bytes have brought, as in `test_observed_repetitions`.
+
+Compiled code repeats the copies and the products: the same bits, statistics and findings as by handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ptxlab.isa.bulk import _linear
+from ptxlab.machine.warp import context_words
+
+from .line_product_helpers import BRING, BY_LANES, BY_ONE, EXPECT, LINE
+from .test_observed_repetitions import (
+    CHECKS,
+    COMMIT,
+    CTAS,
+    CURRENT,
+    FULL,
+    HANDLED,
+    LOAD,
+    MULTIPLY,
+    STEP,
+    TURNS,
+    WAIT,
+    Case,
+    _at_once,
+    changed,
+    launch,
+)
+
+__all__ = ["_at_once"]
+
+LINES: list[int] = []
+"""The lines of the bulk copies that the handler has executed."""
+
+
+@pytest.fixture(autouse=True)
+def _count_lines(monkeypatch: pytest.MonkeyPatch, _at_once: None) -> Iterator[None]:
+    issue = _linear.start
+
+    def count(warp: Any, *rest: Any, **named: Any) -> Any:
+        LINES.append(warp.op.line)
+        return issue(warp, *rest, **named)
+
+    monkeypatch.setattr(_linear, "start", count)
+    yield
+    LINES.clear()
+
+
+def both(text: str, **options: Any) -> tuple[list[str], int, int]:
+    """The codes of a launch, and how many products and copies handlers execute; all else is the same if they execute each."""
+    found = []
+    for way in (context_words._table_of_repetitions, lambda launch: 0):
+        LINES.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(context_words, "_table_of_repetitions", way)
+            result = launch(text, **options)
+        found.append((result, len(HANDLED), len(LINES)))
+    (first, *calls), (second, *every) = found
+    assert first[:4] == second[:4]
+    assert calls <= every
+    return first[4], *calls
+
+
+SHIFTED = "@late add.u32 to, to, 128;"
+COLUMNS = f"@late mov.b32 idesc, 0x08080010; {MULTIPLY}"
+COMMON: dict[str, Case] = {
+    #                               what is replaced, and a code that the race check and one that the operand check reports
+    "right":                       ({}, "", ""),
+    "no wait":                     ({"@q bra FIRST;": "bra FIRST;"}, "X106", ""),
+    "no wait in one turn":         ({WAIT: f"@late bra FIRST; {WAIT}"}, "", ""),
+    "no wait for the bytes":       ({FULL: f"@late bra FULL; {FULL.replace('FULL', 'AGAIN')} FULL:"}, "X103", ""),
+    "too few bytes":               ({EXPECT.replace("@one ", ""): EXPECT.replace("@one ", "").replace("16384", "8192")}, "H601", ""),
+    "too many bytes":              ({EXPECT.replace("@one ", ""): EXPECT.replace("@one ", "").replace("16384", "16400")}, "H601", ""),
+    "a load after the product":    ({"NEXT:": f"NEXT: @!late bra OFF; {LOAD} OFF:"}, "X108", ""),
+    "a store of a thread":         ({COMMIT: f"@late st.shared.b32 [tile], tid; {COMMIT}"}, "X106", ""),
+    "no step":                     ({STEP: ""}, "", ""),
+    "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, "", ""),
+    "another number of columns":   ({MULTIPLY: COLUMNS}, "", ""),
+    "D is overwritten":            ({"setp.ne.u32 acc, n, 0;": "@late setp.ne.u32 acc, k, 0; @!late setp.ne.u32 acc, n, 0;"}, "", ""),
+}  # fmt: skip
+CASES: dict[str, tuple[str, Case]] = {f"lanes: {name}": (BY_LANES, case) for name, case in COMMON.items()}
+CASES |= {f"one: {name}": (BY_ONE, case) for name, case in COMMON.items()}
+CASES |= {
+    "lanes: another size":            (BY_LANES, ({f"{LINE} [to], [from], 16": f"{LINE} [to], [from], 24"}, "C902", "")),
+    "lanes: a store of threads":      (BY_LANES, ({f"{FULL}\n": f"{FULL}\n@late st.shared.b32 [own], tid;\n"}, "X102", "")),
+    "one: another place":             (BY_ONE, ({CURRENT: f"{CURRENT} @late xor.b64 ad, ad, 1024;"}, "", "")),
+    "one: half of the bytes twice":   (BY_ONE, ({BRING: f"{BRING.replace('16384', '8192')} {BRING.replace('16384', '8192')}"}, "X103", "")),
+    "one: further on":                (BY_ONE, ({BRING: f"{SHIFTED} {BRING}"}, "", "")),
+    "one: through another CTA":       (BY_ONE, ({BRING: BRING.replace("shared::cta", "shared::cluster")}, "", "")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("name", CASES)
+def test_findings(name: str, checks: str) -> None:
+    text, (changes, race, operands) = CASES[name]
+    codes, products, copies = both(changed(changes, text), **CHECKS[checks])
+    if checks == "race":
+        assert {race} - {""} <= set(codes)
+    if checks == "operands":
+        assert {operands} - {""} <= set(codes)
+    if name.endswith("right"):
+        assert codes == []
+        assert products < CTAS * TURNS
+        assert copies <= (128 * CTAS if text == BY_LANES else CTAS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.isa.tcgen05.test_observed_repetitions import BOX, COPY, FENCE, FULL, SYNC, TENSOR_TEXT, TEXT, TURNS, changed
 
-__all__ = ["BRING", "BY_LANES", "BY_ONE", "EXPECT", "LINE"]
+__all__ = ["BRING", "BY_LANES", "BY_ONE", "EXPECT", "LINE", "MOVED", "MOVED_HALVES", "MOVED_WORDS"]
 
 LINE = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
 EXPECT = "@one mbarrier.arrive.expect_tx.shared::cta.b64 w, [full], 16384;"
@@ -30,3 +30,33 @@ BY_ONE = changed(
     TENSOR_TEXT,
 )
 """One thread copies tiles that have been arranged for the descriptor, to two places in turn."""
+_MOVE = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+_SCRATCH = {".b8 tiles[32768]": ".b8 tiles[65536]"}
+MOVED = changed(
+    _SCRATCH
+    | {
+        BRING: f"""add.u32 x0, to, 32768; {BRING.replace("[to]", "[x0]")}
+shl.b32 parity, i, 1; and.b32 parity, parity, 1; {FULL.replace("FULL", "BROUGHT")}
+{EXPECT.replace("@one ", "")} {_MOVE} [to], [x0], 16384, [full]; mov.u32 parity, 1;""",
+    },
+    BY_ONE,
+)
+"""The thread brings them to another place before."""
+MOVED_WORDS = changed(
+    _SCRATCH
+    | {
+        f"{LINE} [to], [from], 16, [full];": f"add.u32 to, to, 32768; {COPY}",
+        EXPECT: "",
+        f"{FULL}\n{SYNC}": f"""{FENCE} {SYNC} add.u32 x0, tile, 32768; {EXPECT}
+@one {_MOVE} [tile], [x0], 16384, [full]; and.b32 parity, i, 1; {FULL}""",
+    },
+    BY_LANES,
+)
+"""Threads copy words, which one thread moves."""
+IN_HALVES = """st.shared.b32 [to], x0; mov.b32 {h0, h1}, x1; st.shared.v2.b16 [to+4], {h0, h1};
+mov.b32 {h0, h1}, x2; st.shared.v2.b16 [to+8], {h0, h1}; st.shared.b32 [to+12], x3;"""
+MOVED_HALVES = changed(
+    {"st.shared.v4.b32 [to], {x0, x1, x2, x3};": IN_HALVES, ".b32 full,": ".b16 h<2>;\n.reg .b32 full,"},
+    MOVED_WORDS,
+)
+"""The same with some words in halves."""

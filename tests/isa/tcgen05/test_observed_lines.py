@@ -13,7 +13,7 @@ import pytest
 from ptxlab.isa.bulk import _linear
 from ptxlab.machine.warp import context_words
 
-from .line_product_helpers import BRING, BY_LANES, BY_ONE, EXPECT, LINE
+from .line_product_helpers import BRING, BY_LANES, BY_ONE, EXPECT, LINE, MOVED, MOVED_HALVES, MOVED_WORDS
 from .test_observed_repetitions import (
     CHECKS,
     COMMIT,
@@ -108,3 +108,29 @@ def test_findings(name: str, checks: str) -> None:
         assert codes == []
         assert products < CTAS * TURNS
         assert copies <= (128 * CTAS if text == BY_LANES else CTAS)
+
+
+FROM_SHARED = {"copies": MOVED, "words of threads": MOVED_WORDS, "halves of words": MOVED_HALVES}
+WORD_CASES: dict[str, tuple[dict[str, str], str]] = {
+    #                               what is replaced, and a code that the operand check reports where threads have copied the words
+    "right":                       ({}, ""),
+    "no step":                     ({STEP: ""}, "O105"),
+    "no step in one turn":         ({STEP: f"@late bra OFF; {STEP} OFF:"}, ""),
+    "a step of A only":            ({STEP: "add.u64 ad, ad, 2; @!late add.u64 bd, bd, 2;"}, "O105"),
+    "a step of 16 bytes":          ({STEP: STEP.replace(" 2;", " 1;")}, "O105"),
+    "another number of columns":   ({MULTIPLY: COLUMNS}, "O107"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("checks", ["race", "operands", "all"])
+@pytest.mark.parametrize("name", WORD_CASES)
+@pytest.mark.parametrize("brought", FROM_SHARED)
+def test_operands_that_are_moved_in_shared_memory(brought: str, name: str, checks: str) -> None:
+    """The words come from where those come of which they are copies."""
+    changes, code = WORD_CASES[name]
+    codes, _, copies = both(changed(changes, FROM_SHARED[brought]), check=checks)
+    assert copies <= 2 * CTAS
+    if checks == "operands":
+        assert codes == ([code] if code and brought != "copies" else [])
+    elif name == "right":
+        assert codes == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.isa.tcgen05.test_observed_repetitions import BOX, COPY, FENCE, FULL, SYNC, TENSOR_TEXT, TEXT, TURNS, changed
 
-__all__ = ["BRING", "BY_LANES", "BY_ONE", "EXPECT", "LINE", "MOVED", "MOVED_HALVES", "MOVED_WORDS"]
+__all__ = ["BRING", "BY_LANES", "BY_ONE", "EXPECT", "LINE", "MIXED", "MOVED", "MOVED_BYTES", "MOVED_HALVES", "MOVED_WORDS"]
 
 LINE = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
 EXPECT = "@one mbarrier.arrive.expect_tx.shared::cta.b64 w, [full], 16384;"
@@ -55,8 +55,22 @@ MOVED_WORDS = changed(
 """Threads copy words, which one thread moves."""
 IN_HALVES = """st.shared.b32 [to], x0; mov.b32 {h0, h1}, x1; st.shared.v2.b16 [to+4], {h0, h1};
 mov.b32 {h0, h1}, x2; st.shared.v2.b16 [to+8], {h0, h1}; st.shared.b32 [to+12], x3;"""
-MOVED_HALVES = changed(
-    {"st.shared.v4.b32 [to], {x0, x1, x2, x3};": IN_HALVES, ".b32 full,": ".b16 h<2>;\n.reg .b32 full,"},
-    MOVED_WORDS,
+IN_BYTES = """st.shared.b32 [to], x0; ld.global.v2.b8 {h0, h1}, [from+4]; ld.global.v2.b8 {h2, h3}, [from+10];
+st.shared.v4.b8 [to+4], {h0, h1, h2, h3};
+st.shared.b32 [to+8], x2; st.shared.b32 [to+12], x3;"""
+MOVED_HALVES, MOVED_BYTES = (
+    changed({"st.shared.v4.b32 [to], {x0, x1, x2, x3};": stores, ".b32 full,": ".b16 h<4>;\n.reg .b32 full,"}, MOVED_WORDS)
+    for stores in (IN_HALVES, IN_BYTES)
 )
-"""The same with some words in halves."""
+"""The same with some words in halves, or in bytes."""
+MIXED = changed(
+    {
+        EXPECT: f"setp.eq.u32 q, parity, 0; @!q bra BESIDE; {EXPECT} BESIDE:",
+        f"{LINE} [to], [from], 16, [full];": f"""setp.eq.u32 q, parity, 0; @!q bra ON; {LINE} [to], [from], 16, [full]; bra OVER;
+ON: {COPY} OVER:""",
+        f"{FULL}\n{SYNC}": f"""{FENCE} setp.eq.u32 q, parity, 0; @!q bra PASS; shr.u32 parity, i, 1; and.b32 parity, parity, 1; {FULL}
+PASS: {SYNC}""",
+    },
+    BY_LANES,
+)
+"""Every second turn threads copy words, in the others bulk copies bring them."""

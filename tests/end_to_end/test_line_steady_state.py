@@ -15,12 +15,14 @@ import ptxlab
 from tests.isa.bulk import line_loop_helpers as loops
 from tests.isa.tcgen05.line_product_helpers import BY_LANES, BY_ONE
 from tests.isa.tcgen05.test_observed_repetitions import CTAS, TURNS
+from tests.isa.wgmma import line_product_helpers as wgmma
 from tests.optimised_helpers import optimise
 
 from .test_sparse_steady_state import LENGTHS, of_any_length
 from .test_steady_state import assert_no_python, further_calls
 
 PRODUCTS = {"products, copies of lanes": BY_LANES, "products, copies of one thread": BY_ONE}
+OF_WARPGROUP = "products of a warpgroup"
 
 
 def launch_loop(name: str, check: str, turns: int) -> ptxlab.Result:
@@ -37,18 +39,27 @@ def launch_products(kernel: ptxlab.Kernel, check: str, turns: int) -> ptxlab.Res
     return result
 
 
+def launch_wgmma(kernel: ptxlab.Kernel, check: str, turns: int) -> ptxlab.Result:
+    _, result = wgmma.launch(kernel, turns, check=check)
+    assert result.diagnostics == ()
+    return result
+
+
 def grown(name: str, check: str) -> tuple[dict[str, int], int, int]:
     """What twice as many iterations cost."""
     optimise(pytest.MonkeyPatch())
     if name in loops.BODIES:
         return further_calls(*(partial(launch_loop, name, check, turns) for turns in LENGTHS))
+    if name == OF_WARPGROUP:
+        kernel = ptxlab.loads(wgmma.text_of()).kernel()
+        return further_calls(*(partial(launch_wgmma, kernel, check, turns) for turns in LENGTHS))
     text = of_any_length(PRODUCTS[name]).replace(f"mad.lo.u32 x0, cta, {TURNS}, i;", f"mad.lo.u32 x0, cta, {LENGTHS[-1]}, i;")
     kernel = ptxlab.loads(text).kernel()
     return further_calls(*(partial(launch_products, kernel, check, turns) for turns in LENGTHS))
 
 
 CASES = [(name, check) for name in loops.BODIES for check in ("none", "race", "all")]
-CASES += [(name, check) for name in PRODUCTS for check in ("none", "race", "operands", "all")]
+CASES += [(name, check) for name in (*PRODUCTS, OF_WARPGROUP) for check in ("none", "race", "operands", "all")]
 
 
 @pytest.mark.parametrize(("name", "check"), CASES)

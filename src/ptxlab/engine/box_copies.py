@@ -1,4 +1,4 @@
-"""Support functions that copy or reduce boxes of tensor maps, or contiguous bytes, where that is certain to be legal and continues nobody.
+"""Support functions that copy or reduce boxes of tensor maps where that is certain to be legal and continues nobody.
 
 The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
 address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
@@ -19,16 +19,14 @@ from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["LINE_REDUCE", "LINE_STORE", "REDUCE", "STORE", "emit_box_load", "emit_box_store", "emit_line_store", "load_name", "store_name"]
+__all__ = ["READABLE", "REDUCE", "STORE", "WRITABLE", "emit_box_load", "emit_box_store", "emit_find_allocation", "load_name", "store_name"]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
-_READABLE, _WRITABLE = 1, 3
+READABLE, WRITABLE = 1, 3
+"""What the flags of an allocation must have (`Word.ALLOCATIONS`)."""
 _COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
 STORE, REDUCE = "boxstore", "boxreduce"
 """The first part of the names of functions that `emit_box_store` writes."""
-LINE_STORE, LINE_REDUCE = "linestore", "linereduce"
-"""The same of `emit_line_store`."""
-_LINE_ALIGNMENT = 16
 
 
 def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
@@ -36,10 +34,9 @@ def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
     return f"boxload_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
 
 
-def store_name(operation: str, of_line: bool = False) -> str:
-    """The name of a function that `emit_box_store` or `emit_line_store` writes, for an operation or none."""
-    store, reduce = (LINE_STORE, LINE_REDUCE) if of_line else (STORE, REDUCE)
-    return f"{reduce}_{operation}" if operation else store
+def store_name(operation: str) -> str:
+    """The name of a function that `emit_box_store` writes, for an operation or none."""
+    return f"{REDUCE}_{operation}" if operation else STORE
 
 
 def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
@@ -49,7 +46,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing
     is done, where the handler must be called.
     """
-    _find_allocation(module)
+    emit_find_allocation(module)
     emit_mark_range(module)
     emit_wake(module)
     name = load_name(anywhere, pair, multicast)
@@ -119,7 +116,7 @@ def emit_box_store(module: Module, operation: str = "") -> None:
 
     ``boxreduce_*`` reduces by an operation instead, once for each lane.
     """
-    _find_allocation(module)
+    emit_find_allocation(module)
     emit_mark_range(module)
     if operation:
         emit_reduce(module, operation)
@@ -139,36 +136,7 @@ def emit_box_store(module: Module, operation: str = "") -> None:
     c.ret(0)
 
 
-def emit_line_store(module: Module, operation: str = "") -> None:
-    """``i64 linestore(context, known, address, memory, copy)``: copy contiguous bytes from shared memory of the CTA to global memory.
-
-    ``linereduce_*`` reduces by an operation instead. The result is that of the functions for boxes.
-    """
-    _find_allocation(module)
-    emit_mark_range(module)
-    if operation:
-        emit_reduce(module, operation)
-    c, (context, known, address, memory, copy) = module.define(
-        f"i64 {store_name(operation, of_line=True)}(ptr context, ptr known, i64 address, i64 memory, ptr copy)"
-    )
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
-    box.map_host, size = c.const("ptr", 0), box.words.word(BoxWord.FOOTPRINT)
-    rank, offset = window_place(address)
-    unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
-    unless(c, ((offset | memory) & (_LINE_ALIGNMENT - 1)).eq(0))
-    box.order = box.words.pointer(BoxWord.INSIDE)
-    source = box.inside(rank, offset)
-    box.at(memory, size)
-    box.describe_ends(copy, source)
-    emit_calls(c, context, known, copy, -1)
-    box.put(source, operation, known, copy)
-    emit_progress(context, 1)
-    with c.when((box.row.word(3) & MAP_ADDRESS).ne(0)):
-        c.call("mark_range", "void", box.row.word(3), box.row.word(1), box.first, size, c.const("i32", 1))
-    c.ret(0)
-
-
-def _find_allocation(module: Module) -> None:
+def emit_find_allocation(module: Module) -> None:
     """``ptr find_allocation(context, address, size, permission)``: the row of the allocation with all these bytes, or null."""
     c, (context, address, size, permission) = module.define(
         "ptr find_allocation(ptr context, i64 address, i64 size, i64 permission)", internal=True
@@ -207,7 +175,7 @@ class _Box:
             unless(c, (inside + _MAP_BYTES).ule(context.word(Word.PARAM_SIZE)))
             host.set(context.pointer(Word.PARAM).at(inside))
             otherwise()
-            found = self._allocation(address, c.const("i64", _MAP_BYTES), _READABLE)
+            found = self._allocation(address, c.const("i64", _MAP_BYTES), READABLE)
             row.set(found)
             host.set(found.pointer(2).at(address - found.word(0)))
         map_type = f"<{_MAP_BYTES // 8} x i64>"
@@ -234,7 +202,7 @@ class _Box:
 
     def at(self, address: Value, size: Value) -> None:
         """Find so many bytes in global memory, in which the box is."""
-        self.row = self._allocation(address, size, _WRITABLE if self.store else _READABLE)
+        self.row = self._allocation(address, size, WRITABLE if self.store else READABLE)
         self.first = address - self.row.word(0)
 
     def place(self, offset: Value) -> None:

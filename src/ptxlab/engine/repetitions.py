@@ -5,8 +5,9 @@ registers, in a CTA whose state is the same, as far as the execution depends on 
 state; each state has a number. Where it may have changed, the number of the CTA's state is set to 0 until a handler knows it again.
 
 Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.box_copies`), and one
-execution tells it how to copy all boxes of a tensor map. Observers are told which box is copied, and where it goes (`CopyWord`); each
-function is called once for all CTAs that receive it. The same holds for cancellations of clusters (`ptxlab.engine.cancellations`).
+execution tells it how to copy all boxes of a tensor map. The same holds for copies of contiguous bytes, by their number
+(`ptxlab.engine.line_copies`), and for cancellations of clusters (`ptxlab.engine.cancellations`). Observers are told which box is copied,
+and where it goes (`CopyWord`); each function is called once for all CTAs that receive it.
 
 The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each
 execution has calls of functions that do what the observers do, before what the instruction does; these executions end with the launch.
@@ -111,13 +112,13 @@ class CopyWord(IntEnum):
     BOX = 9
     """the host address of the `BoxWord` of the tensor map"""
     SOURCE = 10
-    """the host address of the first byte of the box in global memory"""
+    """the host address of the first byte of the box in global memory; of a copy between CTAs that of the source"""
     MAP = 11
     """that of the tensor map, 0 if it is a parameter of the kernel"""
     SHARES = 12
     """1 if the words before these are of a CTA that signals the same object, whose phase that one does not complete"""
     ADDRESS = 13
-    """the global address of the first byte of the box"""
+    """the global address of the first byte of the box; of a copy between CTAs where the bytes are in shared memory of the executing one"""
     COORDINATES = 14
     """all that there are"""
 

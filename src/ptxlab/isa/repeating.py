@@ -65,6 +65,9 @@ class RepeatedByCompiledCode(Protocol):
         is up to the observers.
         """
 
+    def take_lanes_left(self) -> int:
+        """Return the executing lanes for which compiled code has not executed the instruction; it asks once for each execution."""
+
     def repeat_cancellation(self, operation: AsyncOperation) -> None:
         """Let compiled code cancel clusters, by one lane, instead of calling the handler, where that is certain to be legal.
 

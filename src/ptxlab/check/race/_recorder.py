@@ -21,6 +21,7 @@ from ptxlab.check.race.shadow.issue_ir import words_of_issue
 from ptxlab.check.race.shadow.shadow import ACCUMULATOR, Shadow
 from ptxlab.check.race.shadow.shadow_words import (
     ACCESSES_TOO,
+    ALL_COPIES,
     ANNOUNCES,
     ARRIVES_ONCE,
     BULK_COMMIT,
@@ -239,7 +240,9 @@ def _describe_step(op: Op) -> tuple[int, int] | None:
 
 def _describe_wait(op: Op) -> tuple[int, int]:
     """The words `OpWord.HOW` and `OpWord.DETAIL` of a wait that compiled code may complete."""
-    if isinstance(op.effects, WaitGroup) and not op.effects.everything:
+    if isinstance(op.effects, WaitGroup):
+        if op.effects.everything:
+            return HANDLED | COPY_WAIT, ALL_COPIES
         (pending,) = op.operands
         assert isinstance(pending, Const)
         return HANDLED | COPY_WAIT, pending.value & 0xFFFFFFFF

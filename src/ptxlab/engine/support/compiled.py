@@ -7,9 +7,10 @@ from functools import cache
 
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
-from ptxlab.engine.box_copies import LINE_REDUCE, LINE_STORE, REDUCE, STORE, emit_box_load, emit_box_store, emit_line_store
+from ptxlab.engine.box_copies import REDUCE, STORE, emit_box_load, emit_box_store
 from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.context import Word
+from ptxlab.engine.line_copies import LINE_LOAD, LINE_REDUCE, LINE_STORE, emit_line_load, emit_line_store
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.llvm.vocabulary import emit_shared
@@ -123,8 +124,11 @@ _EMIT: dict[str, Emit] = {
     "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
     STORE: lambda module, name, rest: emit_box_store(module),
     REDUCE: lambda module, name, rest: emit_box_store(module, rest[0]),
-    LINE_STORE: lambda module, name, rest: emit_line_store(module),
+    LINE_STORE: lambda module, name, rest: emit_line_store(module, masked=bool(rest)),
     LINE_REDUCE: lambda module, name, rest: emit_line_store(module, rest[0]),
+    LINE_LOAD: lambda module, name, rest: emit_line_load(
+        module, rest[0] == "shared", rest[1] == "cluster", rest[2] == "multicast", "".join(rest[3:])
+    ),
     "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),

@@ -132,7 +132,7 @@ def _words_of_line(size: int, element: str | None) -> tuple[NDArray[np.int64], o
 
 
 def repeat_line(warp: WarpContext, lane: int, operation: AsyncOperation, size: int, element: str | None) -> None:
-    """Let compiled code copy so many bytes from shared memory to global memory, or reduce elements, as a lane has done."""
+    """Let compiled code copy so many contiguous bytes, or reduce elements, as a lane has done."""
     if size and warp.repeats_in_any_state:
         words, kept = _words_of_line(size, element)
         warp.repeat_box(lane, operation, 0, address_of(words), (words, kept))

@@ -209,6 +209,13 @@ class Warp(Registers):
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
         self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept)
 
+    def take_lanes_left(self) -> int:
+        """The executing lanes for which compiled code has not executed the instruction; see `ptxlab.isa.WarpContext`."""
+        done: int = self.words[AT.LANES_DONE]
+        if done:
+            self.words[AT.LANES_DONE] = 0
+        return self.mask & ~done
+
     def repeat_cancellation(self, operation: AsyncOperation) -> None:
         """Let compiled code cancel clusters; see `ptxlab.isa.WarpContext`."""
         if self.repeats_in_any_state:

@@ -1,7 +1,7 @@
 """Support functions that copy or reduce boxes of tensor maps, or contiguous bytes, where that is certain to be legal and continues nobody.
 
 The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
-address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
+address, which part of a box is inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
 called.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import field, replace
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
+from ptxlab.engine.box_parts import emit_find_part
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
@@ -50,6 +51,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     is done, where the handler must be called.
     """
     _find_allocation(module)
+    emit_find_part(module)
     emit_mark_range(module)
     emit_wake(module)
     name = load_name(anywhere, pair, multicast)
@@ -72,6 +74,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)
         emit_calls(c, context, known, copy, -1)
+        box.fill(target)
         box.move(target)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
@@ -106,7 +109,9 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
         emit_calls(c, context, known, told, -1)
         with c.each_bit(ctas) as each:
-            box.move(cluster.at(each << 4).pointer(0).at(offset))
+            target = cluster.at(each << 4).pointer(0).at(offset)
+            box.fill(target)
+            box.move(target)
             home_row = cluster.at(signalled(each) << 4)
             ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(c.const("i64", 0))
         emit_progress(context, ctas.intrinsic("ctpop") + 1)
@@ -120,6 +125,7 @@ def emit_box_store(module: Module, operation: str = "") -> None:
     ``boxreduce_*`` reduces by an operation instead, once for each lane.
     """
     _find_allocation(module)
+    emit_find_part(module)
     emit_mark_range(module)
     if operation:
         emit_reduce(module, operation)
@@ -186,7 +192,7 @@ def _find_allocation(module: Module) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Box:
-    """One copy while its function is written: its words, and the address of its tensor map."""
+    """One copy while its function is written: its words, those of the part that is copied, and the address of its tensor map."""
 
     code: Function
     context: Value
@@ -194,6 +200,7 @@ class _Box:
     map_address: Value
     store: bool = False
     order: Value = field(init=False)
+    fill_order: Value = field(init=False)
     map_host: Value = field(init=False)
     row: Value = field(init=False)
     first: Value = field(init=False)
@@ -222,26 +229,34 @@ class _Box:
         return row
 
     def outside(self, copy: Value) -> None:
-        """Find the box in global memory; return from the function unless it is wholly inside the tensor."""
+        """Find the part of the box that is inside the tensor; return from the function where its words are not known."""
         c, words, coordinates = self.code, self.words, copy.at(8 * CopyWord.COORDINATES)
-        bits = c.variable("i64", 0)
+        bits, is_whole, used = c.variable("i64", 0), c.variable("i1", 1), words.variable()
         with c.loop(words.word(BoxWord.RANK), entered=True) as i:
             value = coordinates.load("i64", i)
-            unless(c, value.ult(words.load("i64", i + BoxWord.LIMIT)))
+            is_whole.set(is_whole.get() & value.ult(words.load("i64", i + BoxWord.LIMIT)))
             bits.set(bits.get() + value * words.load("i64", i + BoxWord.PITCH))
         unless(c, (coordinates.word(0) & (words.word(BoxWord.UNIT) - 1)).eq(0))
-        self.at(words.word(BoxWord.ADDRESS) + (bits.get() >> 3), words.word(BoxWord.EXTENT))
+        with c.when(~is_whole.get()):
+            part = c.call("find_part", "ptr", words, coordinates, c.const("i64", self.store))
+            unless(c, part.ne(0))
+            used.set(part)
+        self.words = used.get()
+        self.at(self.words.word(BoxWord.ADDRESS) + bits.get().operation("ashr", 3), self.words.word(BoxWord.EXTENT))
 
     def at(self, address: Value, size: Value) -> None:
-        """Find so many bytes in global memory, in which the box is."""
-        self.row = self._allocation(address, size, _WRITABLE if self.store else _READABLE)
+        """Find so many bytes in global memory, in which what is copied of the box is; there may be none."""
+        row = self.code.constants("i64", [0, 0, 0, 0]).variable()
+        with self.code.when(size.ne(0)):
+            row.set(self._allocation(address, size, _WRITABLE if self.store else _READABLE))
+        self.row = row.get()
         self.first = address - self.row.word(0)
 
     def place(self, offset: Value) -> None:
         """Find the order of the chunks at an offset in shared memory; return from the function if it is not known."""
         unless(self.code, (offset & (BOX_ALIGNMENT - 1)).eq(0))
         period = (offset & (BOX_PERIOD - 1)).operation("udiv", BOX_ALIGNMENT)
-        self.order = self.words.load("ptr", period + BoxWord.INSIDE)
+        self.order, self.fill_order = (self.words.load("ptr", period + word) for word in (BoxWord.INSIDE, BoxWord.FILL_INSIDE))
         unless(self.code, self.order.ne(0))
 
     def inside(self, rank: Value, offset: Value) -> Value:
@@ -274,6 +289,13 @@ class _Box:
     def outer(self) -> Value:
         """The host address of the box in global memory."""
         return self.row.pointer(2).at(self.first)
+
+    def fill(self, shared: Value) -> None:
+        """Fill the chunks at an address in shared memory of which a part is outside the tensor."""
+        words = self.words
+        count, source = words.word(BoxWord.FILLED), (words.pointer(BoxWord.FILL), words.pointer(BoxWord.FILL_ORDER))
+        with self.code.when(count.ne(0)):
+            self.code.call(words.pointer(BoxWord.FILL_MOVE), "void", *source, shared, self.fill_order, count)
 
     def move(self, shared: Value) -> None:
         """Copy the bytes from or to an address in shared memory."""

@@ -193,13 +193,13 @@ def load(warp: context.WarpContext) -> None:
             accesses = partial(copy.loaded, targets)
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
             operation.tile_at = partial(_tile_at, warp, copy)
-        repeat_box(warp, lane, operation, copy.tile, address, place[1])
+        repeat_box(warp, lane, operation, copy, address, place[1])
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:
     """The box of a copy's tensor map at other coordinates, as it is copied to an offset in shared memory."""
     region = copy.tile.region(coordinates, ())
-    memory = warp.machine.global_view(warp, region.address, region.size, False, region.size)
+    memory = warp.machine.global_view(warp, region.address, region.size, False) if region.size else NOTHING
     return PreparedTmaCopy(copy.raw, copy.tile, coordinates, region, region, memory).tile_at(cta, offset)
 
 
@@ -246,7 +246,7 @@ def store(warp: context.WarpContext) -> None:
         maps = used_maps(warp, address)
         started = start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True))
         track(warp, lane, started)
-    repeat_box(warp, lane, started, copy.tile, address, offset, operation is not None)
+    repeat_box(warp, lane, started, copy, address, offset, operation is not None)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

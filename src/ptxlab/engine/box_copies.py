@@ -136,6 +136,8 @@ def emit_box_store(module: Module, operation: str = "") -> None:
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     box.place(offset)
+    if operation:
+        unless(c, box.words.word(BoxWord.ELEMENT).ne(0))
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
     emit_calls(c, context, known, copy, -1)

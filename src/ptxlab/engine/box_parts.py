@@ -1,4 +1,4 @@
-"""The parts of boxes that are inside their tensor, which compiled code finds by the coordinates of a copy (`ptxlab.isa.native_ops.BoxWord`)."""
+"""The parts of boxes that are inside their tensor: compiled code finds them by coordinates (`ptxlab.isa.native_ops.BoxWord`)."""
 
 from __future__ import annotations
 

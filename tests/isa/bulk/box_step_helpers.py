@@ -121,13 +121,14 @@ BYTES: NDArray[np.uint8] = np.random.default_rng(5).integers(0, 256, (64, 512), 
 
 
 def tensor_maps(tensor: Any, some_bytes: Any) -> list[ptxlab.TensorMap]:
-    """Boxes of 1,024 bytes, the last one with elements that are rounded."""
+    """Boxes of 1,024 bytes, the one before the last with elements that are rounded; a row of the last tensor ends within 16 bytes."""
     return [
         ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B"),
         ptxlab.TensorMap(some_bytes, box=(32, 32), swizzle="32B"),
         ptxlab.TensorMap(some_bytes, box=(64, 16)),
         ptxlab.TensorMap(tensor, box=(32, 16), swizzle="64B", dims=(128, 64), strides=(512,)),
         ptxlab.TensorMap(some_bytes, box=(16, 16), swizzle="64B", dims=(128, 64), strides=(512,), dtype="tf32"),
+        ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B", dims=(101, 40), strides=(512,)),
     ]
 
 

@@ -155,15 +155,15 @@ def repeat_box(
 ) -> None:
     """Let compiled code copy such boxes of the tensor map at an address to or from such an offset in shared memory, as a lane has done.
 
-    They are those of which the same part is inside the tensor. ``reduces``: or reduce them, unless rows of a box share elements.
+    They are those of which the same part is inside the tensor. ``reduces``: or reduce them, unless rows share elements.
     """
     found = _words_of(copy.tile) if warp.repeats_in_any_state else None
-    if found is None or (reduces and not found.words[BoxWord.ELEMENT]):
+    if found is None:
         return
     part = copy.part
     assert isinstance(part, Region)
     copied = found if copy.inside.whole else found.part(part)
-    if copied is not None:
+    if copied is not None and (copied.words[BoxWord.ELEMENT] or not reduces):
         copied.place(offset)
         warp.repeat_box(lane, operation, address, address_of(found.words), found)
 

@@ -41,8 +41,9 @@ class _BoxesWord(IntEnum):
 
     They are the address of the numbers of places, the number of the array, the number of the source (`CompiledCopies.tile`), and how many
     coordinates there are. ``STRIDE`` is the distance of the sources of words of CTAs that are neighbours, 0 if words are not followed.
-    ``NOTED`` is 1 if their sources are entered where all of a box is inside the tensor, else they become unknown; ``COUNT`` is how many there are. From ``RELATIVE`` on are the
-    addresses of their sources, less that of the box, for each place of the box modulo `BOX_PERIOD`; 0 where they are not known.
+    ``NOTED`` is 1 if their sources are entered where all of a box is inside the tensor, else they become unknown; ``COUNT`` is how many
+    there are. From ``RELATIVE`` on are the addresses of their sources, less that of the box, for each place of the box modulo
+    `BOX_PERIOD`; 0 where they are not known.
     """
 
     PLACES = 0

@@ -20,21 +20,38 @@ from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["LINE_REDUCE", "LINE_STORE", "REDUCE", "STORE", "emit_box_load", "emit_box_store", "emit_line_store", "load_name", "store_name"]
+__all__ = [
+    "LINE_REDUCE",
+    "LINE_STORE",
+    "LOAD",
+    "REDUCE",
+    "ROWS_LOAD",
+    "ROWS_STORE",
+    "STORE",
+    "Box",
+    "emit_box_load",
+    "emit_box_store",
+    "emit_line_store",
+    "load_name",
+    "store_name",
+]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
 _READABLE, _WRITABLE = 1, 3
 _COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
-STORE, REDUCE = "boxstore", "boxreduce"
-"""The first part of the names of functions that `emit_box_store` writes."""
+LOAD, STORE, REDUCE = "boxload", "boxstore", "boxreduce"
+"""The first part of the names of functions that `emit_box_load` and `emit_box_store` write."""
+ROWS_LOAD, ROWS_STORE = "rowsload", "rowsstore"
+"""The same of copies of four rows (`ptxlab.engine.row_copies`)."""
 LINE_STORE, LINE_REDUCE = "linestore", "linereduce"
 """The same of `emit_line_store`."""
 _LINE_ALIGNMENT = 16
 
 
-def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
+def load_name(anywhere: bool, pair: bool, multicast: bool, of_rows: bool = False) -> str:
     """The name of a function that `emit_box_load` writes."""
-    return f"boxload_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
+    first = ROWS_LOAD if of_rows else LOAD
+    return f"{first}_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
 
 
 def store_name(operation: str, of_line: bool = False) -> str:
@@ -43,22 +60,23 @@ def store_name(operation: str, of_line: bool = False) -> str:
     return f"{reduce}_{operation}" if operation else store
 
 
-def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
+def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool, of_rows: type[Box] | None = None) -> None:
     """``i64 boxload_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
 
     ``known`` is an execution of `ptxlab.engine.repetitions`; ``copy`` has the lane and the coordinates (`CopyWord`). ``anywhere``: the box
     may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing
-    is done, where the handler must be called.
+    is done, where the handler must be called. ``of_rows``: how four rows are copied (`ptxlab.engine.row_copies`).
     """
+    kind = of_rows or Box
     _find_allocation(module)
-    emit_find_part(module)
+    kind.emit_find(module)
     emit_mark_range(module)
     emit_wake(module)
-    name = load_name(anywhere, pair, multicast)
+    name = load_name(anywhere, pair, multicast, of_rows is not None)
     c, (context, known, address, barrier, ctas, copy) = module.define(
         f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
     )
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN))
+    box = kind(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN))
     map_row = box.same_map()
     box.outside(copy)
     rank, offset = window_place(address)
@@ -119,18 +137,19 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     c.ret(0)
 
 
-def emit_box_store(module: Module, operation: str = "") -> None:
+def emit_box_store(module: Module, operation: str = "", of_rows: type[Box] | None = None) -> None:
     """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask.
 
     ``boxreduce_*`` reduces by an operation instead, once for each lane.
     """
+    kind, name = of_rows or Box, store_name(operation) if of_rows is None else ROWS_STORE
     _find_allocation(module)
-    emit_find_part(module)
+    kind.emit_find(module)
     emit_mark_range(module)
     if operation:
         emit_reduce(module, operation)
-    c, (context, known, address, copy) = module.define(f"i64 {store_name(operation)}(ptr context, ptr known, i64 address, ptr copy)")
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
+    c, (context, known, address, copy) = module.define(f"i64 {name}(ptr context, ptr known, i64 address, ptr copy)")
+    box = kind(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
     map_row = box.same_map()
     box.outside(copy)
     rank, offset = window_place(address)
@@ -159,7 +178,7 @@ def emit_line_store(module: Module, operation: str = "") -> None:
     c, (context, known, address, memory, copy) = module.define(
         f"i64 {store_name(operation, of_line=True)}(ptr context, ptr known, i64 address, i64 memory, ptr copy)"
     )
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
+    box = Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
     box.map_host, size = c.const("ptr", 0), box.words.word(BoxWord.FOOTPRINT)
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
@@ -193,7 +212,7 @@ def _find_allocation(module: Module) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class _Box:
+class Box:
     """One copy while its function is written: its words, those of the part that is copied, and the address of its tensor map."""
 
     code: Function
@@ -207,6 +226,11 @@ class _Box:
     row: Value = field(init=False)
     first: Value = field(init=False)
 
+    @staticmethod
+    def emit_find(module: Module) -> None:
+        """Emit the function that finds the words of what is copied."""
+        emit_find_part(module)
+
     def same_map(self) -> Value:
         """Return from the function unless this is the tensor map; the row of its allocation, null if it is a parameter."""
         c, context, address = self.code, self.context, self.map_address
@@ -216,7 +240,7 @@ class _Box:
             unless(c, (inside + _MAP_BYTES).ule(context.word(Word.PARAM_SIZE)))
             host.set(context.pointer(Word.PARAM).at(inside))
             otherwise()
-            found = self._allocation(address, c.const("i64", _MAP_BYTES), _READABLE)
+            found = self.allocation(address, c.const("i64", _MAP_BYTES), _READABLE)
             row.set(found)
             host.set(found.pointer(2).at(address - found.word(0)))
         map_type = f"<{_MAP_BYTES // 8} x i64>"
@@ -225,7 +249,8 @@ class _Box:
         self.map_host = row.get().ne(0).select(host.get(), 0)
         return row.get()
 
-    def _allocation(self, address: Value, size: Value, permission: int) -> Value:
+    def allocation(self, address: Value, size: Value, permission: int) -> Value:
+        """The row of the allocation with all these bytes; return from the function if there is none."""
         row = self.code.call("find_allocation", "ptr", self.context, address, size, self.code.const("i64", permission))
         unless(self.code, row.ne(0))
         return row
@@ -248,11 +273,19 @@ class _Box:
 
     def at(self, address: Value, size: Value) -> None:
         """Find so many bytes in global memory, in which what is copied of the box is; there may be none."""
-        row = self.code.constants("i64", [0, 0, 0, 0]).variable()
-        with self.code.when(size.ne(0)):
-            row.set(self._allocation(address, size, _WRITABLE if self.store else _READABLE))
-        self.row = row.get()
+        self.row = self.row_of(address, size, size.ne(0))
         self.first = address - self.row.word(0)
+
+    def row_of(self, address: Value, size: Value, exist: Value) -> Value:
+        """The row of the allocation with so many bytes, if they exist; one of zeros otherwise."""
+        row = self.nowhere().variable()
+        with self.code.when(exist):
+            row.set(self.allocation(address, size, _WRITABLE if self.store else _READABLE))
+        return row.get()
+
+    def nowhere(self) -> Value:
+        """A row of no allocation."""
+        return self.code.constants("i64", [0, 0, 0, 0])
 
     def place(self, offset: Value) -> None:
         """Find the order of the chunks at an offset in shared memory; return from the function if it is not known."""
@@ -324,6 +357,11 @@ class _Box:
             with c.loop(words.word(BoxWord.ROWS)) as i:
                 start = self.first + outside.load("i64", i * chunks) * chunk
                 c.call("mark_range", "void", self.row.word(3), self.row.word(1), start, size, write)
+        self.mark_map(map_row)
+
+    def mark_map(self, map_row: Value) -> None:
+        """Mark that the tensor map has been read, if it is in memory."""
+        c = self.code
         with c.when(map_row.ne(0)), c.when((map_row.word(3) & MAP_ADDRESS).ne(0)):
             at = self.map_address - map_row.word(0)
             c.call("mark_range", "void", map_row.word(3), map_row.word(1), at, c.const("i64", _MAP_BYTES), c.const("i32", 0))

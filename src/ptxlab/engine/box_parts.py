@@ -27,7 +27,7 @@ def emit_find_part(module: Module) -> None:
         nothing.set(nothing.get() | low.ge(high))
         spans.store((high << SPAN_SHIFT) | low, i)
     kept = nothing.get().select(c.const("i64", 0), -1)
-    place = words.pointer(BoxWord.NEXT).variable()
+    place = words.variable()
     with c.loop_while(lambda: place.get().ne(0)):
         part, differs = place.get(), c.variable("i64", 0)
         with c.loop(rank, entered=True) as i:

@@ -56,7 +56,7 @@ class BoxWord(IntEnum):
     STEP = 39
     """for each coordinate, the traversal stride"""
     SPAN = 44
-    """of a part, for each coordinate: the first element inside the tensor, and at `SPAN_SHIFT` the first one behind; 0 if none is inside"""
+    """for each coordinate: the first element inside the tensor, and at `SPAN_SHIFT` the first one behind; 0 if none is inside"""
     NEXT = 49
     """the host address of the words of a part of the box, in them that of another part; 0 if there is none"""
     ADDRESS = 50

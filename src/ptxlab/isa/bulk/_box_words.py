@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd, prod
 from typing import TypeAlias
@@ -20,14 +21,18 @@ from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of, move_address
 
-__all__ = ["repeat_box", "repeat_line"]
+__all__ = ["ROWS", "repeat_box", "repeat_line", "repeat_rows"]
 
 _LARGEST = 1 << 62
 _MOST_PARTS = 64
 """Compiled code searches them one after the other."""
 
+ROWS = 4
+"""What tile::gather4 and tile::scatter4 copy."""
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
 """Of each dimension, innermost first, the first element of a box that is copied, and the first one behind."""
+
+_NOTHING: _Spans = ((0, 0), (0, 0))
 
 
 class _BoxWords:
@@ -35,7 +40,7 @@ class _BoxWords:
 
     __slots__ = ("_box", "_filled", "_inside", "_keep", "_parts", "_pieces", "_tile", "words")
 
-    def __init__(self, tile: TileMap, box: Box, spans: _Spans) -> None:
+    def __init__(self, tile: TileMap, box: Box, spans: _Spans, coordinates: int) -> None:
         (first, last), *lines = spans
         start, stop = first * box.bits // 8, -(-last * box.bits // 8)
         size = gcd(box.chunk, start, stop)
@@ -47,7 +52,7 @@ class _BoxWords:
         is_filled[(*index, slice(-(-start // box.chunk), stop // box.chunk))] = False
         self._tile, self._box, self._inside, self._pieces = tile, box, inside, box.chunk // size
         self._filled = np.flatnonzero(is_filled)
-        self._parts: dict[_Spans, _BoxWords] = {}
+        self._parts: dict[_Spans, _BoxWords] = {spans: self}
         ranges = _ranges(box, lines, stop - start)
         pitches = [box.bits, *(8 * pitch for pitch in box.pitches)]
         away = sum(low * step * pitch for (low, _), step, pitch in zip(spans, box.steps, pitches, strict=True))
@@ -65,7 +70,7 @@ class _BoxWords:
             words[word : word + len(box.dims)] = values
         for word, value in (
             (BoxWord.UNIT, tile.unit),
-            (BoxWord.RANK, len(box.dims)),
+            (BoxWord.RANK, coordinates),
             (BoxWord.WRITTEN, box.written[0]),
             (BoxWord.ADDRESS, box.address + away // 8),
             (BoxWord.EXTENT, _extent(box, lines, stop - start)),
@@ -103,14 +108,18 @@ class _BoxWords:
             self._keep += copied, filled
             self.words[BoxWord.INSIDE + at], self.words[BoxWord.FILL_INSIDE + at] = address_of(copied), address_of(filled)
 
-    def part(self, part: Region) -> _BoxWords | None:
+    def part(self, spans: _Spans) -> _BoxWords | None:
         """The words of the boxes of which this part is copied; None if there are too many others."""
-        spans = tuple([(span.low, span.high) for span in part.spans]) or ((0, 0),) * len(self._box.dims)
         found = self._parts.get(spans)
         if found is None and len(self._parts) < _MOST_PARTS:
-            found = self._parts[spans] = _BoxWords(self._tile, self._box, spans)
+            found = self._parts[spans] = _BoxWords(self._tile, self._box, spans, self.words.item(BoxWord.RANK))
             found.words[BoxWord.NEXT], self.words[BoxWord.NEXT] = self.words[BoxWord.NEXT], address_of(found.words)
         return found
+
+
+def _spans(part: Region, rank: int) -> _Spans:
+    """What is copied of a box."""
+    return tuple([(span.low, span.high) for span in part.spans]) or ((0, 0),) * rank
 
 
 def _numbers(box: Box, size: int) -> NDArray[np.int64]:
@@ -139,15 +148,18 @@ def _ranges(box: Box, lines: list[tuple[int, int]], row: int) -> MemoryAccess:
 
 
 @lru_cache(maxsize=1024)
-def _words_of(tile: TileMap) -> _BoxWords | None:
-    """The words of a tensor map; None if compiled code does not copy its boxes."""
+def _words_of(tile: TileMap, rows: int = 0) -> _BoxWords | None:
+    """The words of a tensor map; None if compiled code does not copy its boxes. ``rows``: those of copies of so many rows."""
     box = tile.box
     if not tile.raw or not isinstance(box, Box) or box.padded or box.rounds or box.slices or box.packed % box.chunk:
         return None
     last = box.written[0] * box.bits + sum(8 * size * pitch for size, pitch in zip(box.dims[1:], box.pitches, strict=True))
     if last + 8 * box.address >= _LARGEST:
         return None
-    return _BoxWords(tile, box, tuple([(0, count) for count in box.counts]))
+    if not rows:
+        return _BoxWords(tile, box, tuple([(0, count) for count in box.counts]), tile.rank)
+    columns = box.counts[0]
+    return _BoxWords(tile, replace(box, counts=(columns, rows)), ((0, columns), (0, rows)), 1 + rows)
 
 
 def repeat_box(
@@ -160,11 +172,26 @@ def repeat_box(
     found = _words_of(copy.tile) if warp.repeats_in_any_state else None
     if found is None:
         return
-    part = copy.part
-    assert isinstance(part, Region)
-    copied = found if copy.inside.whole else found.part(part)
+    assert isinstance(copy.part, Region)
+    copied = found.part(_spans(copy.part, copy.tile.rank))
     if copied is not None and (copied.words[BoxWord.ELEMENT] or not reduces):
         copied.place(offset)
+        warp.repeat_box(lane, operation, address, address_of(found.words), found)
+
+
+def repeat_rows(warp: WarpContext, lane: int, operation: AsyncOperation, tile: TileMap, part: Region, address: int, offset: int) -> None:
+    """Let compiled code copy four rows of the tensor map at an address to or from such an offset in shared memory, as a lane has done.
+
+    ``part`` is what is copied of a row that is inside the tensor.
+    """
+    found = _words_of(tile, ROWS) if warp.repeats_in_any_state else None
+    if found is None:
+        return
+    columns, nothing = _spans(part, 1)[0], found.part(_NOTHING)
+    copied = found.part((columns, (0, ROWS))) if part.size else nothing
+    if copied is not None and nothing is not None:
+        copied.place(offset)
+        nothing.place(offset)
         warp.repeat_box(lane, operation, address, address_of(found.words), found)
 
 

@@ -18,8 +18,10 @@ from ptxlab import native
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
 from ptxlab.check.operands.words.boxes import relative_words
 from ptxlab.engine.context import Word
+from ptxlab.engine.direct_services import coordinates_of
 from ptxlab.engine.repetitions import CopyWord, each_receiver
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.machine.observe.observer import ObservedRepetition
@@ -150,6 +152,12 @@ def _note_words(code: native.Function, context: native.Value, words: native.Valu
     cta.set_word(CtaWord.OTHERWISE, 1)
 
 
+def _coordinates(op: Op) -> int:
+    """How many coordinates an instruction has."""
+    box = op.effects.box if isinstance(op.effects, Asynchronous) else None
+    return 0 if box is None else len(coordinates_of(op.operands[box.tensor_map]))
+
+
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
@@ -221,9 +229,10 @@ class CompiledCopies:
         found = self._calls.get(key)
         if found is None:
             words = np.zeros(_BoxesWord.END, np.int64)
-            about = address_of(self._table), self.number(tile.array), len(self._sources), len(tile.coordinates)
+            coordinates = _coordinates(operation.op)
+            about = address_of(self._table), self.number(tile.array), len(self._sources), coordinates
             words[: _BoxesWord.RELATIVE] = *about, self._stride, self._notes_tiles, -(-tile.size // _WORD)
-            self._sources.append((operation.op, operation.tile_at, len(tile.coordinates)))
+            self._sources.append((operation.op, operation.tile_at, coordinates))
             ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
             found = self._calls[key] = words, ask, note
         for each in tiles if self._notes_tiles else ():

@@ -1,6 +1,6 @@
 """Once a loop over boxes that are partly outside their tensors has executed a few times, Python executes none of its instructions.
 
-As in `test_steady_state`: GEMMs of which no size is a multiple of the tile, and a loop of stores or reductions.
+As in `test_steady_state`: GEMMs of which no size is a multiple of the tile, loops of stores or reductions, and of copies of rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import ptxlab
+from tests.isa.bulk import row_step_helpers
 from tests.isa.bulk.reduction_helpers import ROWS, inputs, kernel, swizzled, text_of
+from tests.isa.bulk.test_box_parts import SIZE
 from tests.optimised_helpers import optimise
 
 from .test_steady_state import CASES, assert_no_python, further_calls, launch_one
@@ -72,6 +74,28 @@ def stored(operation: str, check: str, turns: int) -> tuple[Any, ...]:
         grid=len(boxes), block=32, args=[mapped, swizzled(boxes), held, turns, columns], device=device, check=check
     )  # fmt: skip
     return result, tensor, held.numpy(), boxes
+
+
+def rows(kind: str, check: str, turns: int) -> Any:
+    """A loop that gathers or scatters rows, of which some are outside the tensor, or end there."""
+    places = [(64 * (turn % 2), turn % 16, 3, 20 + turn % 2, 15) for turn in range(turns)]
+    data = np.zeros((turns, SIZE), np.uint8)
+    form = row_step_helpers.Form(np.float16, 101, 20, 64, "128B", pad=6)
+    result, *_ = row_step_helpers.launch(form, kind, places, data, check=check)
+    assert result.ok
+    return result
+
+
+def more_rows(kind: str, check: str) -> tuple[dict[str, int], int, int]:
+    """What twice as many gathers or scatters cost."""
+    optimise(pytest.MonkeyPatch())
+    short, long = (partial(rows, kind, check, turns) for turns in LENGTHS)
+    return further_calls(short, long)
+
+
+@pytest.mark.parametrize(("kind", "check"), [(kind, check) for kind in row_step_helpers.STEPS for check in CHECKS])
+def test_python_executes_no_instruction_of_many_rows(kind: str, check: str) -> None:
+    assert_no_python("more_rows", kind, check, __name__)
 
 
 def _kernel_that_stores() -> ptxlab.Kernel:

@@ -35,7 +35,8 @@ class BoxWord(IntEnum):
     """The int64 words that tell compiled code how to copy boxes of a tensor map in tiled mode that are wholly inside the tensor.
 
     All elements are copied as they are, in chunks that the swizzle moves as a unit. The words of a part are those of the boxes of which
-    only certain elements are inside, in pieces that divide a chunk: a load fills the other chunks of the box before.
+    only certain elements are inside, in pieces that divide a chunk: a load fills the other chunks of the box before. So it does where
+    elements are padded.
     """
 
     MAP = 0
@@ -83,7 +84,7 @@ class BoxWord(IntEnum):
     INSIDE = 61
     """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
     FILLED = 69
-    """how many chunks of the box are filled, 0 if all of it is inside the tensor"""
+    """how many chunks of the box are filled, 0 if all bytes of it come from the tensor"""
     FILL = 70
     """host address of a chunk of fill values"""
     FILL_ORDER = 71

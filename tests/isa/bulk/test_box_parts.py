@@ -82,6 +82,10 @@ KINDS = {
 }
 
 
+PADDED = {"b4x16_p64": 8, "b6x16_p32": 12}
+"""Element types that are padded to 16 bytes: the bytes of 16 elements."""
+
+
 class Form(NamedTuple):
     """A tensor map: innermost dimensions first. ``pads`` are bytes between rows, planes and so on."""
 
@@ -92,6 +96,16 @@ class Form(NamedTuple):
     fill: str = "none"
     steps: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """Of an element in global memory."""
+        return PADDED[self.dtype] // 2 if self.dtype in PADDED else 8 * np.dtype(self.dtype).itemsize
+
+    @property
+    def unit(self) -> int:
+        """What coordinate 0 is a multiple of."""
+        return 128 if self.dtype in PADDED else 128 // self.bits
 
 
 FORMS = {
@@ -106,6 +120,8 @@ FORMS = {
     "3-D": Form(np.float32, (20, 5, 6), (8, 3, 4), fill="nan"),
     "3-D with traversal strides": Form(ml_dtypes.bfloat16, (40, 9, 7), (16, 5, 4), "32B", "nan", (1, 2, 3)),
     "4-D": Form(np.uint8, (48, 3, 4, 5), (32, 2, 3, 2), "32B"),
+    "4-bit elements that are padded": Form("b4x16_p64", (384, 20), (128, 4), "128B"),
+    "6-bit elements that are padded": Form("b6x16_p32", (384, 9, 3), (128, 4, 2), "128B"),
     "5-D": Form(np.float64, (6, 3, 2, 3, 4), (2, 2, 2, 2, 2), fill="nan", pads=(16, 32)),
 }
 NAN = b"\xf7\x7f"
@@ -121,22 +137,21 @@ def kernel(kind: str, rank: int) -> ptxlab.Kernel:
 
 def pitches(form: Form) -> tuple[int, ...]:
     """Bytes, of dimensions 1 and up, and behind the last one those of the array."""
-    found, size = [], np.dtype(form.dtype).itemsize
+    found, size = [], form.bits
     for length, pad in itertools.zip_longest(form.dims, form.pads, fillvalue=0):
-        size = size * length + pad
-        found.append(size)
+        size = size * length + 8 * pad
+        found.append(size // 8)
     return tuple(found)
 
 
 def some_places(form: Form, kind: str, choice: Random, count: int = 40) -> list[tuple[int, ...]]:
     """Coordinates, also far outside; of a store none is negative."""
-    unit = 16 // np.dtype(form.dtype).itemsize
-    found = []
+    unit, found = form.unit, []
     for _ in range(count):
         at = [unit * choice.randrange(-1 - form.box[0] // unit, form.dims[0] // unit + 2)]
         at += [choice.randrange(-size - 1, dim + 2) for dim, size in zip(form.dims[1:], form.box[1:], strict=True)]
         if choice.random() < 0.1:
-            at[choice.randrange(len(at))] = choice.choice((-(1 << 31), (1 << 31) - 64))
+            at[choice.randrange(len(at))] = choice.choice((-(1 << 31), (1 << 31) - 128))
         found.append(tuple(max(each, 0) if kind != "load" else each for each in at))
     return found
 
@@ -165,7 +180,7 @@ def launch(form: Form, kind: str, places: list[tuple[int, ...]], data: NDArray[n
     at = np.zeros((len(places), 5), np.int32)
     at[:, :rank] = places
     steps = form.steps or (1,) * rank
-    size = prod(-(-n // step) for n, step in zip(form.box, steps, strict=True)) * np.dtype(form.dtype).itemsize
+    size = prod(-(-n // step) for n, step in zip(form.box, steps, strict=True)) * form.bits // 8
     calls, start = [], _tensor.start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_tensor, "start", lambda *rest, **more: calls.append(1) or start(*rest, **more))
@@ -192,7 +207,7 @@ def test_a_form(name: str, kind: str, check: str) -> None:
     With checks it calls it for the first one, and for the first one that stores, as what is there is kept.
     """
     form, choice = FORMS[name], Random(name)
-    if kind == "add" and np.dtype(form.dtype) == np.uint8:
+    if kind == "add" and form.bits <= 8:
         pytest.skip("no reduction adds such elements")
     kernel.cache_clear()
     places = some_places(form, kind, choice) * 2
@@ -216,8 +231,9 @@ def test_a_form(name: str, kind: str, check: str) -> None:
     assert again[5] <= (0 if check == "none" else 2)
     before, tensor, boxes, *_ = first
     if kind == "load":
-        assert np.array_equal(boxes, loaded(form, places, before))
-    if kind == "store":
+        expected = loaded_and_padded if form.dtype in PADDED else loaded
+        assert np.array_equal(boxes, expected(form, places, before))
+    if kind == "store" and form.dtype not in PADDED:
         assert np.array_equal(tensor, stored(form, places, before, data))
 
 
@@ -229,6 +245,23 @@ def loaded(form: Form, places: list[tuple[int, ...]], tensor: NDArray[np.uint8])
     steps = form.steps or (1,) * len(form.dims)
     for shared, at in zip(found, places, strict=True):
         reference_load(tensor, form.dims, pitches(form)[:-1], element, form.box, steps, MODES[form.swizzle], at, fill, shared, 0)
+    return found
+
+
+def loaded_and_padded(form: Form, places: list[tuple[int, ...]], tensor: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The same where elements are padded, of tensors whose rows end with 16 elements."""
+    found, data = np.full((len(places), SIZE), 0xEE, np.uint8), PADDED[form.dtype]
+    for shared, at in zip(found, places, strict=True):
+        for row, index in enumerate(itertools.product(*(range(count) for count in form.box[:0:-1]))):
+            line = [c + i for c, i in zip(at[1:], index[::-1], strict=True)]
+            inside = all(0 <= p < d for p, d in zip(line, form.dims[1:], strict=True))
+            start = sum(p * pitch for p, pitch in zip(line, pitches(form)[:-1], strict=True))
+            for slot in range(form.box[0] // 16):
+                chunk, first = np.zeros(16, np.uint8), at[0] + 16 * slot
+                if inside and 0 <= first < form.dims[0]:
+                    chunk[:data] = tensor[start + first // 16 * data :][:data]
+                place = swizzled(128 * row + 16 * slot, MODES[form.swizzle])
+                shared[place : place + 16] = chunk
     return found
 
 

@@ -43,13 +43,17 @@ class _BoxWords:
     def __init__(self, tile: TileMap, box: Box, spans: _Spans, coordinates: int) -> None:
         (first, last), *lines = spans
         start, stop = first * box.bits // 8, -(-last * box.bits // 8)
-        size = gcd(box.chunk, start, stop)
+        size = gcd(box.chunk, box.padded, start, stop)
         index = tuple([slice(*span) for span in lines[::-1]])
-        inside = _numbers(box, size)[(*index, slice(start // size, stop // size))].reshape(-1)
+        inside = _numbers(box, box.packed, size)[(*index, slice(start // size, stop // size))].reshape(-1)
         outside = places_outside(box, size)[inside]
         outside = (outside - outside[:1]) // size
-        is_filled = np.ones_like(_numbers(box, box.chunk), np.bool_)
-        is_filled[(*index, slice(-(-start // box.chunk), stop // box.chunk))] = False
+        is_filled = np.ones_like(_numbers(box, box.row, box.chunk), np.bool_)
+        if box.padded:  # each chunk has padding
+            of_slot = box.padded // size
+            inside = inside // of_slot * (CHUNK // size) + inside % of_slot
+        else:
+            is_filled[(*index, slice(-(-start // box.chunk), stop // box.chunk))] = False
         self._tile, self._box, self._inside, self._pieces = tile, box, inside, box.chunk // size
         self._filled = np.flatnonzero(is_filled)
         self._parts: dict[_Spans, _BoxWords] = {spans: self}
@@ -122,9 +126,9 @@ def _spans(part: Region, rank: int) -> _Spans:
     return tuple([(span.low, span.high) for span in part.spans]) or ((0, 0),) * rank
 
 
-def _numbers(box: Box, size: int) -> NDArray[np.int64]:
-    """The number of each piece of so many bytes of a box, in the shape of the box."""
-    return np.arange(box.bytes // size).reshape(*box.counts[:0:-1], -1)
+def _numbers(box: Box, row: int, size: int) -> NDArray[np.int64]:
+    """The number of each piece of so many bytes of a box whose rows have ``row`` bytes, in the shape of the box."""
+    return np.arange(box.rows * row // size).reshape(*box.counts[:0:-1], -1)
 
 
 def _number_of(element: str) -> int:
@@ -151,7 +155,7 @@ def _ranges(box: Box, lines: list[tuple[int, int]], row: int) -> MemoryAccess:
 def _words_of(tile: TileMap, rows: int = 0) -> _BoxWords | None:
     """The words of a tensor map; None if compiled code does not copy its boxes. ``rows``: those of copies of so many rows."""
     box = tile.box
-    if not tile.raw or not isinstance(box, Box) or box.padded or box.rounds or box.slices or box.packed % box.chunk:
+    if not tile.raw or not isinstance(box, Box) or box.rounds or box.slices or box.row % box.chunk:
         return None
     last = box.written[0] * box.bits + sum(8 * size * pitch for size, pitch in zip(box.dims[1:], box.pitches, strict=True))
     if last + 8 * box.address >= _LARGEST:

@@ -34,6 +34,8 @@ KINDS = {name: number for number, name in enumerate(STEPS)}
 BOX = boxes.BOX
 PART = boxes.GLOBAL + 5
 """The tensor map of columns 0 to 100 of rows 0 to 39, boxes of 64 x 8."""
+PADDED = boxes.GLOBAL + 7
+"""That of padded elements."""
 EDGE, OUTSIDE, BESIDE = (64, 36), (64, 40), (128, 0)
 TURNS = 6
 
@@ -162,7 +164,10 @@ def at_edges(steps: list[boxes.Step], kinds: set[int], choice: Random) -> list[b
             columns, rows = choice.choice((0, 64, 96, 112, 128, 240, 480)), choice.choice((0, 3, 36, 40, 60, 64))
             if choice.random() < 0.3:
                 columns, rows = choice.choice(((-16, rows), (columns, -1), (-16, -1)))
-            each = (*each[:4], columns & 0xFFFFFFFF, rows & 0xFFFFFFFF, each[6], choice.choice((each[7], PART)))
+            which = choice.choice((each[7], PART, PADDED))
+            if which == PADDED:
+                columns = 128 * choice.randrange(-1 if columns < 0 else 0, 9)
+            each = (*each[:4], columns & 0xFFFFFFFF, rows & 0xFFFFFFFF, each[6], which)
         found.append(each)
     return found
 

@@ -337,7 +337,8 @@ class Box:
         words = self.words
         sides = ((self.outer(), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
         source, target = reversed(sides) if self.store else sides
-        self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
+        move = words.pointer(BoxWord.STORE if self.store else BoxWord.MOVE)
+        self.code.call(move, "void", *source, *target, words.word(BoxWord.COUNT))
 
     def put(self, shared: Value, operation: str, known: Value, copy: Value) -> None:
         """Copy the bytes from an address in shared memory, or reduce them by an operation, once for each lane."""

@@ -95,7 +95,7 @@ class _Rows(Box):
         ranges = (starts, sizes, c.const("i64", 0), count.get())
         for word, value in enumerate(ranges, BoxWord.RANGES):
             self.told.store(value, word)
-        self.told.set_word(BoxWord.FILLED, 1)
+        self.told.set_word(BoxWord.IS_SAME, 0)
         self.row, self.first, self.words = self.nowhere(), c.const("i64", 0), columns
 
     def _at(self, number: Value) -> Value:
@@ -133,7 +133,8 @@ class _Rows(Box):
             order = words.load("ptr", self.period + BoxWord.INSIDE).at(i * count << 3)
             sides = (row.pointer(2).at(here.word(_FIRST)), words.pointer(BoxWord.OUTSIDE)), (shared, order)
             source, target = reversed(sides) if self.store else sides
-            self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, count)
+            move = words.pointer(BoxWord.STORE if self.store else BoxWord.MOVE)
+            self.code.call(move, "void", *source, *target, count)
 
     def mark(self, map_row: Value) -> None:
         """Mark what has been read or written, where allocations have access maps."""

@@ -34,7 +34,7 @@ __all__ = [
 class BoxWord(IntEnum):
     """The int64 words that tell compiled code how to copy boxes of a tensor map in tiled mode that are wholly inside the tensor.
 
-    All elements are copied as they are, in chunks that the swizzle moves as a unit. The words of a part are those of the boxes of which
+    Elements are copied in chunks that the swizzle moves as a unit. The words of a part are those of the boxes of which
     only certain elements are inside, in pieces that divide a chunk: a load fills the other chunks of the box before. So it does where
     elements are padded.
     """
@@ -76,26 +76,30 @@ class BoxWord(IntEnum):
     COUNT = 57
     """how many are copied"""
     MOVE = 58
-    """host address of ``void move(from, from_order, to, to_order, count)`` for chunks (`ptxlab.native.mover`)"""
-    ELEMENT = 59
+    """host address of ``void move(from, from_order, to, to_order, count)`` for chunks (`ptxlab.native.mover`), which may round elements"""
+    STORE = 59
+    """the same for copies to global memory, which rounds none"""
+    ELEMENT = 60
     """1 + the place of the element type in `REDUCED_ELEMENTS`; 0 if no reduction takes it, or rows of a box share elements"""
-    OUTSIDE = 60
+    OUTSIDE = 61
     """host address of int64 for each chunk: its place in global memory, in chunks from the first byte"""
-    INSIDE = 61
+    INSIDE = 62
     """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
-    FILLED = 69
-    """how many chunks of the box are filled, 0 if all bytes of it come from the tensor"""
-    FILL = 70
+    IS_SAME = 70
+    """1 if all bytes of the box in shared memory are those of the tensor"""
+    FILLED = 71
+    """how many chunks of the box are filled"""
+    FILL = 72
     """host address of a chunk of fill values"""
-    FILL_ORDER = 71
+    FILL_ORDER = 73
     """host address of as many zeros of int64 as there are such chunks"""
-    FILL_MOVE = 72
+    FILL_MOVE = 74
     """`MOVE` for them"""
-    FILL_INSIDE = 73
+    FILL_INSIDE = 75
     """`INSIDE` for them"""
-    RANGES = 81
+    RANGES = 83
     """of the bytes in global memory, `ptxlab.isa.operations.MemoryAccess.where`, less the address of the first byte"""
-    END = 85
+    END = 87
 
 
 SPAN_SHIFT = 32

@@ -208,3 +208,23 @@ def test_any_lists_with_products(seed: int) -> None:
     lists = {each: [(*step[:7], step[7] % 2) for step in steps] for each, steps in lists.items()}
     with pytest.MonkeyPatch.context() as patch:
         both_ways(lambda: copies.run_lists(lists, check="all"), patch, TABLE)
+
+
+@pytest.mark.parametrize("check", ["operands", "all"])
+def test_boxes_that_are_no_tiles(check: str, handled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements that are rounded, and halves of chunks that are exchanged: the operand check has no source of words, or no tile."""
+
+    def tensor_maps(tensor: Any, some_bytes: Any) -> list[ptxlab.TensorMap]:
+        return [
+            ptxlab.TensorMap(some_bytes, box=(16, 16), swizzle="64B", dims=(128, 64), strides=(512,), dtype="tf32"),
+            ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B_32B_flip_8B"),
+        ]
+
+    monkeypatch.setattr(boxes, "tensor_maps", tensor_maps)
+    own: list[boxes.Step] = []
+    for turn in range(4):
+        begin = [copies.step("expect", amount=2 * BOX), copies.step("arrive")]
+        loads = [copies.step("load", BOX * n, at=(120 * (turn % 2) // (1 + n) & ~7, 14 * turn), which=n) for n in range(2)]
+        own += [*begin, *loads, copies.step("wait", amount=turn & 1)]
+    both_ways(lambda: copies.run_lists({(0, 0): own}, check=check), monkeypatch, TABLE)
+    assert len(handled) < 2 * 8

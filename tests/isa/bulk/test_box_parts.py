@@ -96,16 +96,24 @@ class Form(NamedTuple):
     fill: str = "none"
     steps: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
+    interleave: str = "none"
 
     @property
     def bits(self) -> int:
         """Of an element in global memory."""
-        return PADDED[self.dtype] // 2 if self.dtype in PADDED else 8 * np.dtype(self.dtype).itemsize
+        if self.dtype in PADDED:
+            return PADDED[self.dtype] // 2
+        return 32 if self.dtype == "tf32" else 8 * np.dtype(self.dtype).itemsize
+
+    @property
+    def slice_bytes(self) -> int:
+        """Of the channels that a coordinate names."""
+        return int(self.interleave.removesuffix("B").replace("none", "0"))
 
     @property
     def unit(self) -> int:
         """What coordinate 0 is a multiple of."""
-        return 128 if self.dtype in PADDED else 128 // self.bits
+        return 1 if self.slice_bytes else 128 if self.dtype in PADDED else 128 // self.bits
 
 
 FORMS = {
@@ -122,6 +130,9 @@ FORMS = {
     "4-D": Form(np.uint8, (48, 3, 4, 5), (32, 2, 3, 2), "32B"),
     "4-bit elements that are padded": Form("b4x16_p64", (384, 20), (128, 4), "128B"),
     "6-bit elements that are padded": Form("b6x16_p32", (384, 9, 3), (128, 4, 2), "128B"),
+    "rounded": Form("tf32", (27, 9), (16, 4), "64B", "nan", pads=(4,)),
+    "slices of 16 bytes": Form(np.float16, (9, 6, 3), (8, 1, 2), interleave="16B"),
+    "slices of 32 bytes": Form(np.float32, (9, 6, 5, 3), (4, 3, 1, 2), "32B", interleave="32B"),
     "5-D": Form(np.float64, (6, 3, 2, 3, 4), (2, 2, 2, 2, 2), fill="nan", pads=(16, 32)),
 }
 NAN = b"\xf7\x7f"
@@ -137,7 +148,7 @@ def kernel(kind: str, rank: int) -> ptxlab.Kernel:
 
 def pitches(form: Form) -> tuple[int, ...]:
     """Bytes, of dimensions 1 and up, and behind the last one those of the array."""
-    found, size = [], form.bits
+    found, size = [], 8 * form.slice_bytes or form.bits
     for length, pad in itertools.zip_longest(form.dims, form.pads, fillvalue=0):
         size = size * length + 8 * pad
         found.append(size // 8)
@@ -175,12 +186,12 @@ def launch(form: Form, kind: str, places: list[tuple[int, ...]], data: NDArray[n
     held, boxes = device.array(tensor), device.array(data)
     tensor_map = ptxlab.TensorMap(
         held, box=form.box, swizzle=form.swizzle, dims=form.dims, strides=every[:-1], dtype=form.dtype, oob_fill=form.fill,
-        element_strides=form.steps or None,
+        element_strides=form.steps or None, interleave=form.interleave,
     )  # fmt: skip
     at = np.zeros((len(places), 5), np.int32)
     at[:, :rank] = places
     steps = form.steps or (1,) * rank
-    size = prod(-(-n // step) for n, step in zip(form.box, steps, strict=True)) * form.bits // 8
+    size = prod(-(-n // step) for n, step in zip(form.box, steps, strict=True)) * (8 * form.slice_bytes or form.bits) // 8
     calls, start = [], _tensor.start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_tensor, "start", lambda *rest, **more: calls.append(1) or start(*rest, **more))
@@ -239,13 +250,34 @@ def test_a_form(name: str, kind: str, check: str) -> None:
 
 def loaded(form: Form, places: list[tuple[int, ...]], tensor: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """What is in shared memory after each load."""
-    found = np.full((len(places), SIZE), 0xEE, np.uint8)
-    element = np.dtype(form.dtype).itemsize
+    found, element = np.full((len(places), SIZE), 0xEE, np.uint8), form.bits // 8
     fill = NAN * (element // 2) if form.fill == "nan" else bytes(element)
-    steps = form.steps or (1,) * len(form.dims)
+    form, lines, first = with_slices(form)
+    if form.dtype == "tf32":
+        tensor = rounded(tensor)
     for shared, at in zip(found, places, strict=True):
-        reference_load(tensor, form.dims, pitches(form)[:-1], element, form.box, steps, MODES[form.swizzle], at, fill, shared, 0)
+        whole = *first, *at
+        reference_load(tensor, form.dims, lines, element, form.box, form.steps, MODES[form.swizzle], whole, fill, shared, 0)
     return found
+
+
+def with_slices(form: Form) -> tuple[Form, tuple[int, ...], tuple[int, ...]]:
+    """The same with the dimension within a slice, if there are slices, the distances of lines, and the coordinate there."""
+    lines, steps = pitches(form)[:-1], form.steps or (1,) * len(form.dims)
+    if not form.slice_bytes:
+        return form._replace(steps=steps), lines, ()
+    size = 8 * form.slice_bytes // form.bits
+    made = form._replace(dims=(size, *form.dims), box=(size, *form.box), steps=(1, *steps))
+    return made, (form.slice_bytes, *lines), (0,)
+
+
+def rounded(tensor: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Each f32 as the nearest number with 10 bits of mantissa, of two the even one."""
+    bits = tensor[: len(tensor) // 4 * 4].view(np.uint32)
+    down = bits & 0xFFFFE000
+    up = (bits & 0x1FFF) + (bits >> 13 & 1) > 0x1000
+    found = np.where(bits & 0x7FFFFFFF > 0x7F800000, np.uint32(0x7FFFE000), down + (up.astype(np.uint32) << 13))
+    return found.astype(np.uint32).view(np.uint8)
 
 
 def loaded_and_padded(form: Form, places: list[tuple[int, ...]], tensor: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -267,18 +299,19 @@ def loaded_and_padded(form: Form, places: list[tuple[int, ...]], tensor: NDArray
 
 def stored(form: Form, places: list[tuple[int, ...]], tensor: NDArray[np.uint8], boxes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The tensor after all stores, each of which writes 16 bytes of a row as a whole."""
-    found, element = tensor.copy(), np.dtype(form.dtype).itemsize
-    steps = form.steps or (1,) * len(form.dims)
-    counts = [-(-n // step) for n, step in zip(form.box, steps, strict=True)]
+    found, element = tensor.copy(), form.bits // 8
+    form, lines, first = with_slices(form)
+    counts = [-(-n // step) for n, step in zip(form.box, form.steps, strict=True)]
     unit = 16 // element
     dims = (-(-form.dims[0] // unit) * unit, *form.dims[1:])
     pitch = max(counts[0] * element, {"none": 0, "32B": 32, "64B": 64}.get(form.swizzle, 128))
-    for box, at in zip(boxes, places, strict=True):
+    for box, place_of in zip(boxes, places, strict=True):
+        at = *first, *place_of
         for row, index in enumerate(itertools.product(*(range(count) for count in counts[:0:-1]))):
-            line = [c + i * step for c, i, step in zip(at[1:], index[::-1], steps[1:], strict=True)]
+            line = [c + i * step for c, i, step in zip(at[1:], index[::-1], form.steps[1:], strict=True)]
             if not all(0 <= p < d for p, d in zip(line, dims[1:], strict=True)):
                 continue
-            start = sum(p * pitch for p, pitch in zip(line, pitches(form)[:-1], strict=True))
+            start = sum(p * pitch for p, pitch in zip(line, lines, strict=True))
             for i in range(counts[0] * element):
                 place = at[0] * element + i
                 if place < dims[0] * element:

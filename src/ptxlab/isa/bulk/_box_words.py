@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ptxlab._arrays import distinct
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy, places_outside
+from ptxlab.isa.bulk._rounding import rounding_address
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, REDUCED_ELEMENTS, SPAN_SHIFT, BoxWord
@@ -43,7 +44,7 @@ class _BoxWords:
     def __init__(self, tile: TileMap, box: Box, spans: _Spans, coordinates: int) -> None:
         (first, last), *lines = spans
         start, stop = first * box.bits // 8, -(-last * box.bits // 8)
-        size = gcd(box.chunk, box.padded, start, stop)
+        size = gcd(box.chunk, box.padded, start, stop, box.bits // 8 if box.rounds else 0)
         index = tuple([slice(*span) for span in lines[::-1]])
         inside = _numbers(box, box.packed, size)[(*index, slice(start // size, stop // size))].reshape(-1)
         outside = places_outside(box, size)[inside]
@@ -63,19 +64,20 @@ class _BoxWords:
         words: NDArray[np.int64] = np.zeros(BoxWord.END, np.int64)
         words[: BoxWord.UNIT] = np.frombuffer(tile.raw, np.int64)
         whole = zip(box.dims, box.counts, box.steps, strict=True)
+        of_slice = int(box.slices)  # the dimension within a slice of channels has no coordinate
         for word, values in (
-            (BoxWord.LIMIT, [max(0, size - (count - 1) * step) for size, count, step in whole]),
+            (BoxWord.LIMIT, [max(0, dim - (count - 1) * step) for dim, count, step in whole]),
             (BoxWord.PITCH, pitches),
             (BoxWord.DIM, box.dims),
             (BoxWord.ACROSS, box.counts),
             (BoxWord.STEP, box.steps),
             (BoxWord.SPAN, [high << SPAN_SHIFT | low for low, high in spans]),
         ):
-            words[word : word + len(box.dims)] = values
+            words[word : word + len(box.dims) - of_slice] = values[of_slice:]
         for word, value in (
             (BoxWord.UNIT, tile.unit),
             (BoxWord.RANK, coordinates),
-            (BoxWord.WRITTEN, box.written[0]),
+            (BoxWord.WRITTEN, box.written[of_slice]),
             (BoxWord.ADDRESS, box.address + away // 8),
             (BoxWord.EXTENT, _extent(box, lines, stop - start)),
             (BoxWord.ROWS, prod(high - low for low, high in lines) if stop > start else 0),
@@ -84,7 +86,9 @@ class _BoxWords:
             (BoxWord.TRANSACTION, box.transaction),
             (BoxWord.CHUNK, size),
             (BoxWord.COUNT, len(outside)),
-            (BoxWord.MOVE, move_address(size)),
+            (BoxWord.MOVE, rounding_address() if box.rounds else move_address(size)),
+            (BoxWord.STORE, move_address(size)),
+            (BoxWord.IS_SAME, not (len(self._filled) or box.rounds)),
             (BoxWord.ELEMENT, _number_of(tile.element) if len(distinct(outside)) == len(outside) else 0),
             (BoxWord.OUTSIDE, address_of(outside)),
         ):
@@ -101,6 +105,11 @@ class _BoxWords:
         chunk = np.frombuffer(box.fill * (box.chunk // len(box.fill)), np.uint8)
         self.words[BoxWord.FILLED : BoxWord.FILL_INSIDE] = count, address_of(chunk), address_of(zeros), move_address(box.chunk)
         self._keep += chunk, zeros
+
+    @property
+    def dimensions(self) -> int:
+        """How many dimensions the box has."""
+        return len(self._box.dims)
 
     def place(self, offset: int) -> None:
         """Let compiled code copy boxes at such an offset in shared memory."""
@@ -121,9 +130,9 @@ class _BoxWords:
         return found
 
 
-def _spans(part: Region, rank: int) -> _Spans:
+def _spans(part: Region, dimensions: int) -> _Spans:
     """What is copied of a box."""
-    return tuple([(span.low, span.high) for span in part.spans]) or ((0, 0),) * rank
+    return tuple([(span.low, span.high) for span in part.spans]) or ((0, 0),) * dimensions
 
 
 def _numbers(box: Box, row: int, size: int) -> NDArray[np.int64]:
@@ -155,7 +164,7 @@ def _ranges(box: Box, lines: list[tuple[int, int]], row: int) -> MemoryAccess:
 def _words_of(tile: TileMap, rows: int = 0) -> _BoxWords | None:
     """The words of a tensor map; None if compiled code does not copy its boxes. ``rows``: those of copies of so many rows."""
     box = tile.box
-    if not tile.raw or not isinstance(box, Box) or box.rounds or box.slices or box.row % box.chunk:
+    if not tile.raw or not isinstance(box, Box) or box.row % box.chunk:
         return None
     last = box.written[0] * box.bits + sum(8 * size * pitch for size, pitch in zip(box.dims[1:], box.pitches, strict=True))
     if last + 8 * box.address >= _LARGEST:
@@ -177,7 +186,7 @@ def repeat_box(
     if found is None:
         return
     assert isinstance(copy.part, Region)
-    copied = found.part(_spans(copy.part, copy.tile.rank))
+    copied = found.part(_spans(copy.part, found.dimensions))
     if copied is not None and (copied.words[BoxWord.ELEMENT] or not reduces):
         copied.place(offset)
         warp.repeat_box(lane, operation, address, address_of(found.words), found)
@@ -210,6 +219,7 @@ def _words_of_line(size: int, element: str | None) -> tuple[NDArray[np.int64], o
         (BoxWord.CHUNK, CHUNK),
         (BoxWord.COUNT, len(order)),
         (BoxWord.MOVE, move_address(CHUNK)),
+        (BoxWord.STORE, move_address(CHUNK)),
         (BoxWord.ELEMENT, 0 if element is None else _number_of(element)),
         (BoxWord.OUTSIDE, address_of(order)),
         (BoxWord.INSIDE, address_of(order)),

@@ -43,7 +43,7 @@ class _BoxesWord(IntEnum):
 
     They are the address of the numbers of places, the number of the array, the number of the source (`CompiledCopies.tile`), and how many
     coordinates there are. ``STRIDE`` is the distance of the sources of words of CTAs that are neighbours, 0 if words are not followed.
-    ``NOTED`` is 1 if their sources are entered where all of a box is inside the tensor, else they become unknown; ``COUNT`` is how many
+    ``NOTED`` is 1 if their sources are entered where a box has the bytes of the tensor, else they become unknown; ``COUNT`` is how many
     there are. From ``RELATIVE`` on are the addresses of their sources, less that of the box, for each place of the box modulo
     `BOX_PERIOD`; 0 where they are not known.
     """
@@ -72,8 +72,8 @@ def _relative(words: native.Value, copy: native.Value) -> native.Value:
 
 def _is_noted(words: native.Value, copy: native.Value) -> native.Value:
     """Whether the sources of the words of a box are entered."""
-    is_whole = copy.pointer(CopyWord.BOX).word(BoxWord.FILLED).eq(0)
-    return words.word(_BoxesWord.NOTED).ne(0) & is_whole
+    is_same = copy.pointer(CopyWord.BOX).word(BoxWord.IS_SAME)
+    return (words.word(_BoxesWord.NOTED) & is_same).ne(0)
 
 
 def _ask(module: native.Module) -> None:
@@ -221,7 +221,9 @@ class CompiledCopies:
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code copies other boxes of the same array; None if it cannot."""
         tiles = [] if operation.tiles is None else list(operation.tiles())
-        if not tiles or operation.tile_at is None:
+        if not tiles:
+            return ObservedRepetition()
+        if operation.tile_at is None:
             return None
         key, tile = (operation.op.index, tiles[0].array), tiles[0]
         if self._notes_tiles and tile.data != CHUNK:

@@ -88,6 +88,8 @@ _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
 _KIND_SHIFT = HOW_SHIFT + 1
+_GRANULE = 32
+"""The most bytes of a granule of shared or global memory."""
 _NO_ACCUMULATOR = bytes(ACCUMULATOR.size)
 
 Handler: TypeAlias = "Callable[[Warp, Op], None]"
@@ -186,6 +188,24 @@ class AccessRecorder:
         """Report the conflicts that the shadow has found; ``rows`` as in `record`."""
         if self._words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, self.shadow.suspects(), before=rows)
+
+    def judge_each(self, clocks: Clocks, agent: Agent, accesses: Iterable[MemoryAccess]) -> None:
+        """The same for the accesses of one operation, one after the other, in the order in which compiled code has recorded them."""
+        if not self._words[_SUSPECTS_WORD]:
+            return
+        suspects, every = self.shadow.suspects(), list(accesses)
+        of: list[int] = []
+        for granule in suspects[:, 4].tolist():
+            rest = range(of[-1] if of else 0, len(every))
+            of.append(next((number for number in rest if _touches(every[number], granule)), rest.start))
+        for number in sorted(set(of)):
+            self.findings.judge(clocks, agent, suspects[np.array(of) == number])
+
+
+def _touches(access: MemoryAccess, granule: int) -> bool:
+    """Whether an access concerns a granule."""
+    starts = access.starts.astype(np.int64)
+    return bool(((starts < granule + _GRANULE) & (granule < starts + access.sizes)).any())
 
 
 def _how(access: MemoryAccess) -> int:

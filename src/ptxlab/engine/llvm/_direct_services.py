@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
-from ptxlab.engine.box_copies import load_name, store_name
+from ptxlab.engine.box_copies import ROWS_STORE, load_name, store_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
@@ -286,12 +286,13 @@ class _Service(LaneOperands):
                 copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
             address = self._address(operands[box.shared])
             if box.barrier < 0:
-                done = caller.helper(store_name(op.q.get("redOp") or ""), "i64", context, entry, address, copy)
+                name = ROWS_STORE if box.rows else store_name(op.q.get("redOp") or "")
+                done = caller.helper(name, "i64", context, entry, address, copy)
             else:
                 barrier = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
-                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast)
+                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast, box.rows)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()

@@ -84,12 +84,14 @@ class BoxOperands(NamedTuple):
     tensor_map : with the coordinates
     shared : the box in shared memory
     barrier, ctas : the mbarrier and the CTA mask of a copy to shared memory
+    rows : the box is four rows, of which each has a coordinate
     """
 
     tensor_map: int
     shared: int
     barrier: int = -1
     ctas: int = -1
+    rows: bool = False
 
 
 class LineOperands(NamedTuple):

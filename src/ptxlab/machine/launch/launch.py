@@ -268,7 +268,7 @@ class Launch(Prepared, AddressedMemory):
             sm = unit[rank]
             self._sms.occupy(sm)
             if sm.tensor is None:
-                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
+                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill, self.facts.tensor_memory())
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memories[rank], sm.tensor)
             self._contents.fill(cta.shared)
             table[rank, 0], table[rank, 1] = cta.shared_address, len(cta.shared)
@@ -382,6 +382,7 @@ class Launch(Prepared, AddressedMemory):
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
         self.facts.frames.extend(self._frames)
         self.facts.memories.extend(self._memories)
+        self.facts.tensor_memories.extend(each.used for each in self._sms.tensor_memories() if each.used is not None)
         self.facts.launch_memories.append(self.host_memory)
         if self.observer is not None:
             self.observer.forget()

@@ -49,7 +49,7 @@ FRACTION = 8
 MOST_BITS = 17
 """Of the largest integers of two rows of scales: so many and those of the sums of six groups are less than 32."""
 VECTORS = 4
-"""Vectors of cells of a row that are done together, with the registers of AVX-512; else half as many."""
+"""Vectors of cells of a row that are done together, with the registers of AVX-512; else half as many, but not less than LANES cells."""
 WIDE_LANES = 16
 
 
@@ -119,7 +119,7 @@ class _Fast:
         self.lda, self.ldb = (code[name].word(LINE) for name in "ab")
         self.options = [code[name].to("i32") for name in ("keep", "sign")]
         self.keep, self.sign = (option.splat(lanes) for option in self.options)
-        self.vectors = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
+        self.vectors = VECTORS if lanes >= WIDE_LANES else max(VECTORS // 2, LANES // lanes)
         self.width = lanes * self.vectors
         self.kept = [code.stack(f"[{self.width} x i32]", 64) for _ in range(2)]
         with code.loop(code["n"], 2) as n:

@@ -77,6 +77,9 @@ class Emulator:
         """Place object code, which may call the C library besides; returns the addresses of its symbols."""
         placed = place(image, lambda name: symbols[name] if name in symbols else _in_c_library(name))
         self._kept.append(placed)
+        # This process may have had other memory there, which is gone.
+        for page in self._mapped & set(range(placed.start, placed.start + placed.size, _PAGE)):
+            self._engine.mem_unmap(page, _PAGE)
         self._map(placed.start, placed.size, unicorn.UC_PROT_ALL)
         return placed.symbols
 

@@ -35,7 +35,7 @@ X86_LEVELS = {
     "AVX-512 VNNI": _x86("x86-64-v4", *_VNNI),
     "AVX-512 VBMI2": _x86("x86-64-v4", *_VNNI, "avx512vbmi", "avx512vbmi2"),
 }
-AARCH64 = processor("aarch64-unknown-linux-gnu", "generic", {"fp-armv8": True, "neon": True})
+AARCH64 = processor("aarch64-unknown-linux-gnu", "generic", {})
 """What every AArch64 processor has."""
 LEVELS = {**X86_LEVELS, "NEON": AARCH64}
 

@@ -30,7 +30,9 @@ def code(form: Form) -> tuple[object, ...]:
     return step.group, step.window, step.floor, step.output, is_wide(form), bool(step.scales), form.sparse
 
 
-SORTS = list({(*form.sort, form.d, form.a == "tf32", is_wide(form), form.length): form for form in reversed(EVERY)}.values())
+NARROW = [form for form in MACHINE if form.kind in ("f8f6f4", "mxf8f6f4") and form.a == form.b and form.d == "f32" and not form.sparse]
+SORTS = list({(code(form), form.k, form.scale, form.arch == "tcgen05"): form for form in reversed(EVERY)}.values())
+SORTS += [form for form in NARROW if form not in SORTS]
 
 
 @cache

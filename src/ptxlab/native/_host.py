@@ -63,7 +63,7 @@ def compiling_for(target: Host) -> Iterator[None]:
 
     Examples
     --------
-    >>> with compiling_for(processor("aarch64-unknown-linux-gnu", "generic", {"neon": True})):
+    >>> with compiling_for(processor("aarch64-unknown-linux-gnu", "generic", {})):
     ...     host().vector_bits, host().has_mxcsr
     (128, False)
     """
@@ -87,13 +87,14 @@ def processor(triple: str, cpu: str, features: Mapping[str, bool]) -> Host:
         bits = 512
     else:
         bits = 256 if features.get("avx2") else 128
+    is_aarch64 = triple.partition("-")[0] in ("aarch64", "arm64")
     return Host(
         triple,
         cpu,
         ",".join(f"{'+' if features[name] else '-'}{name}" for name in sorted(features)),
         bits,
-        bool(features.get("fma") or features.get("neon")),
-        bool(features.get("f16c") or features.get("neon")),
+        bool(features.get("fma") or is_aarch64),
+        bool(features.get("f16c") or is_aarch64),
         bool(features.get("sse2")),
         bool(features.get("ssse3")),
         bool(features.get("avx512vnni") and features.get("avx512vl")),

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any
+from weakref import finalize
 
 import unicorn
 from unicorn import arm64_const as arm64
@@ -21,7 +23,8 @@ from .elf_helpers import place
 
 __all__ = ["EmulatedLibrary", "Emulator"]
 
-_PAGE, _CHUNK, _STACK = mmap.PAGESIZE, 1 << 20, 1 << 20
+_PAGE, _CHUNK, _STACK = mmap.PAGESIZE, 1 << 18, 1 << 20
+_libc = ctypes.CDLL(None)
 _IN_REGISTERS = 8
 """Arguments that are passed in registers."""
 _OUTSIDE = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * _IN_REGISTERS)
@@ -45,6 +48,9 @@ class Emulator:
             self._engine.hook_add(unicorn.UC_HOOK_CODE, self._note)
         self._mapped: set[int] = set()
         self._lock = RLock()
+        self._pipe = os.pipe()
+        for end in self._pipe:
+            finalize(self, os.close, end)
         self._kept: list[Any] = []
         stack, end = (mmap.mmap(-1, size) for size in (_STACK, _PAGE))
         self._top, self._end = self._keep(stack) + _STACK, self._keep(end)
@@ -64,13 +70,20 @@ class Emulator:
     def _fault(self, _engine: Any, _access: int, address: int, size: int, _value: int, _data: Any) -> bool:
         """Give the emulator the pages that this process has at an address."""
         for page in {address & -_PAGE, (address + size - 1) & -_PAGE} - self._mapped:
-            end, permissions = _mapping(page)
-            if "r" not in permissions:
-                return False
-            limit, stop = min(end, page + _CHUNK), page + _PAGE
-            while stop < limit and stop not in self._mapped:
+            stop = page
+            while stop < page + _CHUNK and stop not in self._mapped and self._is_readable(stop):
                 stop += _PAGE
+            if stop == page:
+                return False
             self._map(page, stop - page, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        return True
+
+    def _is_readable(self, page: int) -> bool:
+        """Whether this process has memory at an address: the system can read a byte there."""
+        read, write = self._pipe
+        if _libc.write(write, ctypes.c_void_p(page), ctypes.c_size_t(1)) != 1:
+            return False
+        os.read(read, 1)
         return True
 
     def load(self, image: bytes, symbols: Mapping[str, int]) -> Mapping[str, int]:
@@ -110,7 +123,7 @@ class Emulator:
                 if error.errno not in (unicorn.UC_ERR_FETCH_UNMAPPED, unicorn.UC_ERR_FETCH_PROT):
                     raise
             outside, start = engine.reg_read(arm64.UC_ARM64_REG_PC), engine.reg_read(arm64.UC_ARM64_REG_LR)
-            assert "x" in _mapping(outside)[1]
+            assert _is_code(outside)
             registers = [engine.reg_read(arm64.UC_ARM64_REG_X0 + number) for number in range(_IN_REGISTERS)]
             context, top = engine.context_save(), self._top
             self._top = engine.reg_read(arm64.UC_ARM64_REG_SP) & -16
@@ -147,14 +160,14 @@ def _register(type: Any, value: int | None) -> int:
 
 
 def _in_c_library(name: str) -> int:
-    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+    return ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0
 
 
-def _mapping(address: int) -> tuple[int, str]:
-    """The end of the memory of this process that an address lies in, and what may be done there; 0 if there is none."""
+def _is_code(address: int) -> bool:
+    """Whether this process can execute what is at an address."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, permissions, *_ = line.split()
         first, last = (int(end, 16) for end in ends.split("-"))
         if first <= address < last:
-            return last, permissions
-    return 0, ""
+            return "x" in permissions
+    return False

@@ -41,7 +41,7 @@ class Emulator:
     """
 
     def __init__(self, *, notes: bool = False) -> None:
-        self._engine = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+        self._engine: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
         self._engine.hook_add(unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED, self._fault)
         self.instructions: list[int] = []
         if notes:
@@ -49,8 +49,8 @@ class Emulator:
         self._mapped: set[int] = set()
         self._lock = RLock()
         self._pipe = os.pipe()
-        for end in self._pipe:
-            finalize(self, os.close, end)
+        for descriptor in self._pipe:
+            finalize(self, os.close, descriptor)
         self._kept: list[Any] = []
         stack, end = (mmap.mmap(-1, size) for size in (_STACK, _PAGE))
         self._top, self._end = self._keep(stack) + _STACK, self._keep(end)
@@ -69,14 +69,14 @@ class Emulator:
 
     def _fault(self, _engine: Any, _access: int, address: int, size: int, _value: int, _data: Any) -> bool:
         """Give the emulator the pages that this process has at an address."""
-        for page in {address & -_PAGE, (address + size - 1) & -_PAGE} - self._mapped:
+        pages = {address & -_PAGE, (address + size - 1) & -_PAGE}
+        for page in pages:
             stop = page
             while stop < page + _CHUNK and stop not in self._mapped and self._is_readable(stop):
                 stop += _PAGE
-            if stop == page:
-                return False
-            self._map(page, stop - page, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
-        return True
+            if stop > page:
+                self._map(page, stop - page, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        return pages <= self._mapped
 
     def _is_readable(self, page: int) -> bool:
         """Whether this process has memory at an address: the system can read a byte there."""
@@ -118,7 +118,8 @@ class Emulator:
         engine = self._engine
         while True:
             try:
-                return engine.emu_start(start, self._end)
+                engine.emu_start(start, self._end)
+                return
             except unicorn.UcError as error:
                 if error.errno not in (unicorn.UC_ERR_FETCH_UNMAPPED, unicorn.UC_ERR_FETCH_PROT):
                     raise

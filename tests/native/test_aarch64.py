@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from ctypes import c_int32, c_int64, c_uint64, c_void_p
 
 import numpy as np
@@ -58,6 +59,15 @@ def test_memory_that_nothing_has_is_refused() -> None:
         function = compile_ir(ir, ["f"]).function("f", c_uint64, c_void_p)
         with pytest.raises(unicorn.UcError, match="READ_UNMAPPED"):
             function(1 << 20)
+
+
+def test_a_word_on_two_pages_that_code_has_not_accessed() -> None:
+    memory = mmap.mmap(-1, 4 * mmap.PAGESIZE)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + 2 * mmap.PAGESIZE - 3
+    ctypes.c_uint64.from_address(at).value = 0x0123456789ABCDEF
+    ir = "define i64 @f(ptr %p) nounwind {\n %x = load i64, ptr %p, align 1\n ret i64 %x\n}"
+    with emulated():
+        assert compile_ir(ir, ["f"]).function("f", c_uint64, c_void_p)(at) == 0x0123456789ABCDEF
 
 
 def test_a_mode_that_is_left_is_found() -> None:

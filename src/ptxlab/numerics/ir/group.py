@@ -56,7 +56,7 @@ FLOAT32_INTEGERS = 1 << 24
 MOST_BITS = 17
 """Of the largest integers of two rows of scales: so many and those of the sums of six groups are less than 32."""
 VECTORS = 4
-"""Vectors of cells of a row that are done together."""
+"""Vectors of cells of a row that are done together: at least LANES cells."""
 WIDE_LANES = 16
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 groups"
 

@@ -78,7 +78,7 @@ def _library() -> native.Library:
     _ask(module)
     _note(module, "note", between=False)
     _note(module, "note_between", between=True)
-    return native.compile_ir(module.text(), ["ask", "note", "note_between"], opt=1, light=True)
+    return native.compile_ir(module.finish(), ["ask", "note", "note_between"], opt=1, light=True)
 
 
 def repeated_line(operation: AsyncOperation) -> ObservedRepetition | None:

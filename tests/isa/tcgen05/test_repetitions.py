@@ -21,6 +21,7 @@ from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, Cells, launch
+from tests.repetition_helpers import note_handled
 
 HANDLED: list[int] = []
 """The lines of the instructions whose handler was called."""
@@ -37,13 +38,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     monkeypatch.setattr(MmaProgram, "optimised", True)
     monkeypatch.setattr(_alloc, "repeated_state", lambda warp, cta_group: object())
-    issue = _mma.launch
-
-    def count(warp: Any, *rest: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest)
-
-    monkeypatch.setattr(_mma, "launch", count)
+    note_handled(monkeypatch, _mma, "launch", HANDLED)
     HANDLED.clear()
     yield
     HANDLED.clear()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
 from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import CopyWord, each_receiver
@@ -74,11 +75,8 @@ def _at(cta: native.Value, word: CtaWord, size: int, offset: native.Value) -> na
 @cache
 def _library() -> native.Library:
     """``ask``, ``note`` and ``note_between``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module, "note", between=False)
-    _note(module, "note_between", between=True)
-    return native.compile_ir(module.finish(), ["ask", "note", "note_between"], opt=1, light=True)
+    note, note_between = partial(_note, name="note", between=False), partial(_note, name="note_between", between=True)
+    return library_of(_ask, note, note_between, exports=("ask", "note", "note_between"))
 
 
 def repeated_line(operation: AsyncOperation) -> ObservedRepetition | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, taken_at, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.engine.repetitions import Call
@@ -85,10 +86,7 @@ def _note(module: native.Module) -> None:
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module)
-    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
+    return library_of(_ask, _note)
 
 
 class Prepared:

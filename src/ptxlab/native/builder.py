@@ -85,7 +85,7 @@ class Module:
     def finish(self) -> str:
         """The same text; the module forgets its functions, and these their instructions and parameters.
 
-        They refer to each other: without this, all of it would stay in memory until Python looks for cycles.
+        They form reference cycles, which only the garbage collector would free.
         """
         text = self.text()
         for function in self.functions:

@@ -340,7 +340,7 @@ class Launch(Prepared, AddressedMemory):
             if self.profiler is None:  # a profile makes its estimate when it is asked for it
                 for other in cta.group.ctas:
                     other.state.clear()
-                cta.group.ctas = ()  # what refers to itself would stay until Python looks for cycles
+                cta.group.ctas = ()  # break reference cycles, which only the garbage collector would free
         self.tell_progress(self.done_ctas)
 
     def tell_progress(self, ended: int) -> None:
@@ -381,7 +381,7 @@ class Launch(Prepared, AddressedMemory):
         self.facts.executed = True
 
     def forget(self) -> None:
-        """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
+        """Break all reference cycles: what belongs to a launch refers to it, and only the garbage collector would free it."""
         self.facts.frames.extend(self._frames)
         self.facts.memories.extend(self._memories)
         self.facts.tensor_memories.extend(self._used_cells)

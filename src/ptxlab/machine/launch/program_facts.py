@@ -111,7 +111,7 @@ class ProgramFacts:
         return LaunchMemory(self.program, size, bool(self.of(repeatable)))
 
     def memory(self, size: int) -> CtaMemory:
-        """What a CTA with so many bytes of shared memory has in host memory: in each launch the same, if its CTAs end in their order."""
+        """Host memory for a CTA with so many bytes of shared memory; reused first in, first out: launches use the same addresses."""
         try:
             found = self.memories.popleft()
         except IndexError:

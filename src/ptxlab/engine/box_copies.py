@@ -8,6 +8,7 @@ called.
 from __future__ import annotations
 
 from dataclasses import field, replace
+from typing import ClassVar
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
@@ -17,6 +18,7 @@ from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
+from ptxlab.isa.effects import BoxForm
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
@@ -24,8 +26,6 @@ __all__ = [
     "LOAD",
     "READABLE",
     "REDUCE",
-    "ROWS_LOAD",
-    "ROWS_STORE",
     "STORE",
     "WRITABLE",
     "Box",
@@ -39,37 +39,35 @@ __all__ = [
 _MAP_BYTES = 8 * BoxWord.UNIT
 READABLE, WRITABLE = 1, 3
 """What the flags of an allocation must have (`Word.ALLOCATIONS`)."""
-_COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
-LOAD, STORE, REDUCE = "boxload", "boxstore", "boxreduce"
-"""The first part of the names of functions that `emit_box_load` and `emit_box_store` write."""
-ROWS_LOAD, ROWS_STORE = "rowsload", "rowsstore"
-"""The same of copies of four rows (`ptxlab.engine.row_copies`)."""
+_COPY_WORDS = CopyWord.COORDINATES + 8
+"""With the coordinates of a tensor of five dimensions, and the offsets of an image of three."""
+LOAD, STORE, REDUCE = "load", "store", "reduce"
+"""What follows the `BoxForm` in the names of functions that `emit_box_load` and `emit_box_store` write."""
 
 
-def load_name(anywhere: bool, pair: bool, multicast: bool, of_rows: bool = False) -> str:
+def load_name(anywhere: bool, pair: bool, multicast: bool, form: BoxForm = BoxForm.BOX) -> str:
     """The name of a function that `emit_box_load` writes."""
-    first = ROWS_LOAD if of_rows else LOAD
+    first = form.value + LOAD
     return f"{first}_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
 
 
-def store_name(operation: str) -> str:
+def store_name(operation: str, form: BoxForm = BoxForm.BOX) -> str:
     """The name of a function that `emit_box_store` writes, for an operation or none."""
-    return f"{REDUCE}_{operation}" if operation else STORE
+    return f"{form.value}{REDUCE}_{operation}" if operation else form.value + STORE
 
 
-def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool, of_rows: type[Box] | None = None) -> None:
-    """``i64 boxload_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
+def emit_box_load(module: Module, kind: type[Box], anywhere: bool, pair: bool, multicast: bool) -> None:
+    """``i64 *load_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
 
-    ``known`` is an execution of `ptxlab.engine.repetitions`; ``copy`` has the lane and the coordinates (`CopyWord`). ``anywhere``: the box
-    may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing
-    is done, where the handler must be called. ``of_rows``: how four rows are copied (`ptxlab.engine.row_copies`).
+    ``known`` is an execution of `ptxlab.engine.repetitions`; ``copy`` has the lane and the coordinates (`CopyWord`). ``kind``: what is
+    copied. ``anywhere``: the box may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA
+    mask. Returns 0; -1, and nothing is done, where the handler must be called.
     """
-    kind = of_rows or Box
     emit_find_allocation(module)
     kind.emit_find(module)
     emit_mark_range(module)
     emit_wake(module)
-    name = load_name(anywhere, pair, multicast, of_rows is not None)
+    name = load_name(anywhere, pair, multicast, kind.form)
     c, (context, known, address, barrier, ctas, copy) = module.define(
         f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
     )
@@ -134,12 +132,12 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool, o
     c.ret(0)
 
 
-def emit_box_store(module: Module, operation: str = "", of_rows: type[Box] | None = None) -> None:
-    """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask.
+def emit_box_store(module: Module, kind: type[Box], operation: str = "") -> None:
+    """``i64 *store(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask.
 
     ``boxreduce_*`` reduces by an operation instead, once for each lane.
     """
-    kind, name = of_rows or Box, store_name(operation) if of_rows is None else ROWS_STORE
+    name = store_name(operation, kind.form)
     emit_find_allocation(module)
     kind.emit_find(module)
     emit_mark_range(module)
@@ -182,6 +180,8 @@ def emit_find_allocation(module: Module) -> None:
 @dataclass(slots=True, eq=False)
 class Box:
     """One copy while its function is written: its words, those of the part that is copied, and the address of its tensor map."""
+
+    form: ClassVar[BoxForm] = BoxForm.BOX
 
     code: Function
     context: Value

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import (
+    BoxForm,
     BoxOperands,
     CommitGroup,
     Completion,
@@ -27,9 +28,9 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, Unused
 
 __all__ = [
+    "COORDINATE_BITS",
     "MBARRIER_TOKEN",
     "are_addresses",
-    "coordinates_of",
     "direct_arrivals",
     "direct_groups",
     "direct_services",
@@ -37,10 +38,14 @@ __all__ = [
     "has_line_operands",
     "is_direct",
     "is_direct_arrival",
+    "numbers_of",
 ]
 
 MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """What shared memory holds where there is an mbarrier object."""
+COORDINATE_BITS, OFFSET_BITS = 32, 16
+_NOT_OF_IMAGE = 2
+"""The dimensions of a tensor in im2col mode that are none of the image: channels and images."""
 
 
 def is_direct(program: Program, op: Op) -> bool:
@@ -93,18 +98,38 @@ def is_direct_arrival(program: Program, op: Op) -> bool:
     return False
 
 
-def coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
+def _coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
     """The coordinates beside a tensor map."""
     items = operand.extra[0] if isinstance(operand, Addr) and operand.extra else None
     return items.items if isinstance(items, Group) else ()
 
 
 def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
-    """Whether compiled code can read the operands of a copy of a box (`ptxlab.engine.box_copies`)."""
+    """Whether compiled code can read the operands of a copy of a box, rows or pixels (`ptxlab.engine.box_copies`)."""
     addresses = (op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0)
-    coordinates = coordinates_of(op.operands[box.tensor_map])
+    coordinates, offsets = _coordinates_of(op.operands[box.tensor_map]), _offsets_of(op, box)
     masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
-    return are_addresses(program, addresses) and _are_numbers(program, coordinates, 32) and _are_numbers(program, masks, 16)
+    if offsets and len(offsets) != len(coordinates) - _NOT_OF_IMAGE:
+        return False
+    return (
+        are_addresses(program, addresses)
+        and _are_numbers(program, coordinates, COORDINATE_BITS)
+        and _are_numbers(program, (*masks, *offsets), OFFSET_BITS)
+    )
+
+
+def _offsets_of(op: Op, box: BoxOperands) -> tuple[Resolved, ...]:
+    """The im2col offsets of a copy of pixels; none where it has none."""
+    operand = op.operands[box.offsets] if box.offsets >= 0 else None
+    return operand.items if isinstance(operand, Group) else ()
+
+
+def numbers_of(op: Op, box: BoxOperands) -> list[tuple[Resolved, int]]:
+    """What says where a copy is, and the bits of each number: signed coordinates; for pixels an offset for each dimension of the image."""
+    coordinates, offsets = _coordinates_of(op.operands[box.tensor_map]), _offsets_of(op, box)
+    if box.form is BoxForm.PIXELS and not offsets:
+        offsets = (Const(0),) * (len(coordinates) - _NOT_OF_IMAGE)
+    return [*((item, COORDINATE_BITS) for item in coordinates), *((item, OFFSET_BITS) for item in offsets)]
 
 
 def has_line_operands(program: Program, op: Op, line: LineOperands) -> bool:

@@ -15,6 +15,7 @@ from ptxlab.layout import Layout, matrix_fragment_layout
 __all__ = [
     "BOX_ALIGNMENT",
     "BOX_PERIOD",
+    "MOST_PIXELS",
     "REDUCED_ELEMENTS",
     "REDUCED_TYPES",
     "SPAN_SHIFT",
@@ -27,6 +28,7 @@ __all__ = [
     "Native",
     "Nothing",
     "TensorAccess",
+    "WalkWord",
     "matrix_layout",
 ]
 
@@ -97,9 +99,34 @@ class BoxWord(IntEnum):
     """`MOVE` for them"""
     FILL_INSIDE = 75
     """`INSIDE` for them"""
-    RANGES = 83
+    WALK = 83
+    """in im2col mode the host address of the `WalkWord` of the tensor map"""
+    RANGES = 84
     """of the bytes in global memory, `ptxlab.isa.operations.MemoryAccess.where`, less the address of the first byte"""
-    END = 87
+    END = 88
+
+
+class WalkWord(IntEnum):
+    """The int64 words that tell compiled code which pixels of a tensor map in im2col mode a copy moves (`ptxlab.layout.im2col_walk`)."""
+
+    DIMENSIONS = 0
+    """those of the image"""
+    PIXELS = 1
+    """how many a copy moves, at most `MOST_PIXELS`"""
+    OFFSETS = 2
+    """exclusive limit of the offsets"""
+    LOW = 3
+    LAST = 6
+    STEP = 9
+    """for each dimension of the image: the corners of the bounding box, and the traversal stride"""
+    SIZE = 12
+    PITCH = 16
+    """for each dimension of the image and the images: the size of the tensor, and the distance in bytes"""
+    END = 20
+
+
+MOST_PIXELS = 1024
+"""As many pixels has a tensor map at most (cuTensorMapEncodeIm2col)."""
 
 
 SPAN_SHIFT = 32

@@ -120,7 +120,10 @@ BYTES: NDArray[np.uint8] = np.random.default_rng(5).integers(0, 256, (64, 512), 
 
 
 def tensor_maps(tensor: Any, some_bytes: Any) -> list[ptxlab.TensorMap]:
-    """Boxes of 1,024 bytes; the last ones have rounded elements, rows that end within 16 bytes, single rows, and padded elements."""
+    """Boxes of 1,024 bytes.
+
+    The last ones have rounded elements, rows that end within 16 bytes, single rows, padded elements, and pixels in im2col mode.
+    """
     return [
         ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B"),
         ptxlab.TensorMap(some_bytes, box=(32, 32), swizzle="32B"),
@@ -130,6 +133,9 @@ def tensor_maps(tensor: Any, some_bytes: Any) -> list[ptxlab.TensorMap]:
         ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B", dims=(101, 40), strides=(512,)),
         ptxlab.TensorMap(tensor, box=(128, 1), dims=(201, 40), strides=(512,)),
         ptxlab.TensorMap(some_bytes, box=(128, 16), swizzle="128B", dims=(896, 40), strides=(512,), dtype="b4x16_p64"),
+        ptxlab.TensorMap.im2col(
+            tensor, lower=(-1,), upper=(1,), channels=64, pixels=8, swizzle="128B", dims=(201, 16, 4), strides=(512, 8192)
+        ),
     ]
 
 

@@ -23,7 +23,7 @@ from ptxlab.check.race.clocks.slots import BulkSlot, Slot
 from ptxlab.check.race.shadow.copies_ir import note_equal_writes
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_words import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
-from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Unit
+from ptxlab.isa.effects import Asynchronous, BoxForm, Completion, CompletionArrival, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.machine.observe.observer import ObservedRepetition
@@ -232,7 +232,7 @@ class Operations:
             first.keep(_digest(self._recorder.shadow, accesses))
         if is_recorded:
             box = _of(operation).box
-            if box is not None and box.rows:
+            if box is not None and box.form is not BoxForm.BOX:
                 self._recorder.judge_each(clocks, agent, accesses)
             else:
                 self._recorder.judge(clocks, agent)

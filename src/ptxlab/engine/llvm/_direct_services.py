@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
-from ptxlab.engine.box_copies import ROWS_STORE, load_name, store_name
+from ptxlab.engine.box_copies import load_name, store_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
-from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
+from ptxlab.engine.direct_services import COORDINATE_BITS, MBARRIER_TOKEN, numbers_of
 from ptxlab.engine.line_copies import line_load_name, line_store_name
 from ptxlab.engine.llvm._known_executions import known_name, repeat_name
 from ptxlab.engine.llvm._lane_operands import LaneOperands
@@ -279,20 +279,21 @@ class _Service(LaneOperands):
         code, context = caller.code, caller.context
         entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
         with code.when(entry.ne(0)):
-            items = coordinates_of(operands[box.tensor_map])
-            copy = code.stack(f"[{CopyWord.COORDINATES + len(items)} x i64]")
+            numbers = numbers_of(op, box)
+            copy = code.stack(f"[{CopyWord.COORDINATES + len(numbers)} x i64]")
             copy.set_word(CopyWord.LANE, self.lane if box.barrier >= 0 else self.mask.to("i64"))
-            for index, item in enumerate(items, CopyWord.COORDINATES):
-                copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
+            for index, (item, bits) in enumerate(numbers, CopyWord.COORDINATES):
+                number = self._number(item, bits)
+                copy.set_word(index, number.to("i32").sext("i64") if bits == COORDINATE_BITS else number)
             address = self._address(operands[box.shared])
             if box.barrier < 0:
-                name = ROWS_STORE if box.rows else store_name(op.q.get("redOp") or "")
+                name = store_name(op.q.get("redOp") or "", box.form)
                 done = caller.helper(name, "i64", context, entry, address, copy)
             else:
                 barrier = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
-                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast, box.rows)
+                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast, box.form)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
-from ptxlab.engine.box_copies import LOAD, REDUCE, ROWS_LOAD, ROWS_STORE, STORE, emit_box_load, emit_box_store
+from ptxlab.engine.box_copies import LOAD, REDUCE, STORE, Box, emit_box_load, emit_box_store
 from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.context import Word
 from ptxlab.engine.line_copies import LINE_LOAD, LINE_REDUCE, LINE_STORE, emit_line_load, emit_line_store
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.llvm.vocabulary import emit_shared
-from ptxlab.engine.row_copies import emit_row_load, emit_row_store
+from ptxlab.engine.pixel_copies import Pixels
+from ptxlab.engine.row_copies import FourRows
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
@@ -80,6 +81,15 @@ def _ir(name: str, quick: bool = False) -> str:
     return module.finish()
 
 
+def _emit_load(kind: type[Box], module: Module, name: str, rest: list[str]) -> None:
+    emit_box_load(module, kind, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast")
+
+
+def _emit_store(kind: type[Box], module: Module, name: str, rest: list[str]) -> None:
+    emit_box_store(module, kind, *rest)
+
+
+_COPIED: tuple[type[Box], ...] = Box, FourRows, Pixels
 _AT_ONCE = ("lanes", "run")
 """What is optimised at once: arithmetic in vector registers."""
 _LIGHT = ("dispatch", "turns", *_AT_ONCE)
@@ -122,11 +132,9 @@ _EMIT: dict[str, Emit] = {
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
     "arrive": lambda module, name, rest: emit_arrive(module, rest[0]),
     "mayarrive": lambda module, name, rest: emit_may_arrive(module),
-    LOAD: lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
-    ROWS_LOAD: lambda module, name, rest: emit_row_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
-    ROWS_STORE: lambda module, name, rest: emit_row_store(module),
-    STORE: lambda module, name, rest: emit_box_store(module),
-    REDUCE: lambda module, name, rest: emit_box_store(module, rest[0]),
+    **{kind.form.value + LOAD: partial(_emit_load, kind) for kind in _COPIED},
+    **{kind.form.value + STORE: partial(_emit_store, kind) for kind in _COPIED},
+    Box.form.value + REDUCE: partial(_emit_store, Box),
     LINE_STORE: lambda module, name, rest: emit_line_store(module, masked=bool(rest)),
     LINE_REDUCE: lambda module, name, rest: emit_line_store(module, rest[0]),
     LINE_LOAD: lambda module, name, rest: emit_line_load(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from math import gcd, prod
 from typing import TypeAlias
@@ -15,19 +15,22 @@ from ptxlab._arrays import distinct
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy, places_outside
 from ptxlab.isa.bulk._rounding import rounding_address
-from ptxlab.isa.bulk._tiled import Box, Region
+from ptxlab.isa.bulk._staging import Staged
+from ptxlab.isa.bulk._tiled import Box, Columns, Region
 from ptxlab.isa.context import WarpContext
-from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, REDUCED_ELEMENTS, SPAN_SHIFT, BoxWord
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, MOST_PIXELS, REDUCED_ELEMENTS, SPAN_SHIFT, BoxWord, WalkWord
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of, move_address
 
-__all__ = ["ROWS", "repeat_box", "repeat_line", "repeat_rows"]
+__all__ = ["OFFSET_LIMITS", "ROWS", "repeat_box", "repeat_line", "repeat_pixels", "repeat_rows"]
 
 _LARGEST = 1 << 62
 _MOST_PARTS = 64
 """Compiled code searches them one after the other."""
 
+OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
+"""Dimensions of the image -> exclusive upper limit of an im2col offset."""
 ROWS = 4
 """What tile::gather4 and tile::scatter4 copy."""
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -121,6 +124,11 @@ class _BoxWords:
             self._keep += copied, filled
             self.words[BoxWord.INSIDE + at], self.words[BoxWord.FILL_INSIDE + at] = address_of(copied), address_of(filled)
 
+    def walk(self, words: NDArray[np.int64]) -> None:
+        """Let compiled code find pixels by these words."""
+        self._keep.append(words)
+        self.words[BoxWord.WALK] = address_of(words)
+
     def part(self, spans: _Spans) -> _BoxWords | None:
         """The words of the boxes of which this part is copied; None if there are too many others."""
         found = self._parts.get(spans)
@@ -202,6 +210,52 @@ def repeat_rows(warp: WarpContext, lane: int, operation: AsyncOperation, tile: T
         return
     columns, nothing = _spans(part, 1)[0], found.part(_NOTHING)
     copied = found.part((columns, (0, ROWS))) if part.size else nothing
+    if copied is not None and nothing is not None:
+        copied.place(offset)
+        nothing.place(offset)
+        warp.repeat_box(lane, operation, address, address_of(found.words), found)
+
+
+@lru_cache(maxsize=1024)
+def _words_of_columns(tile: TileMap) -> _BoxWords | None:
+    """The words of a tensor map in im2col mode, and of the box that its pixels are in shared memory; None if it is not copied."""
+    box = tile.box
+    assert isinstance(box, Columns)
+    count = len(box.positions)
+    if not tile.raw or box.wide or box.slices or box.row % box.chunk or count > MOST_PIXELS:
+        return None
+    dimensions = len(box.lower)
+    first, last = box.corners()
+    walk: NDArray[np.int64] = np.zeros(WalkWord.END, np.int64)
+    walk[: WalkWord.LOW] = dimensions, count, OFFSET_LIMITS[dimensions]
+    for word, values in (
+        (WalkWord.LOW, first),
+        (WalkWord.LAST, last),
+        (WalkWord.STEP, box.steps),
+        (WalkWord.SIZE, box.dims[1:]),
+        (WalkWord.PITCH, box.pitches),
+    ):
+        walk[word : word + len(values)] = values
+    shared = {each.name: getattr(box, each.name) for each in fields(Staged) if each.init}
+    shared |= {"dims": (box.dims[0], count), "pitches": box.pitches[:1]}
+    pixels = Box(counts=(box.channels, count), steps=(1, 1), **shared)
+    found = _BoxWords(tile, pixels, ((0, box.channels), (0, count)), 2 + 2 * dimensions)
+    found.walk(walk)
+    return found
+
+
+def repeat_pixels(
+    warp: WarpContext, lane: int, operation: AsyncOperation, copy: PreparedTmaCopy, store: bool, address: int, offset: int
+) -> None:
+    """Let compiled code copy pixels of the tensor map at an address to or from such an offset in shared memory, as a lane has done."""
+    found = _words_of_columns(copy.tile) if warp.repeats_in_any_state else None
+    if found is None:
+        return
+    box, channel = copy.tile.box, copy.coordinates[0]
+    assert isinstance(box, Columns)
+    low, high = max(0, -channel), min(box.channels, (box.written if store else box.dims)[0] - channel)
+    nothing = found.part(_NOTHING)
+    copied = found.part(((low, high), (0, len(box.positions)))) if low < high else nothing
     if copied is not None and nothing is not None:
         copied.place(offset)
         nothing.place(offset)

@@ -30,12 +30,12 @@ from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, read_coordinates
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import service
-from ptxlab.isa.effects import BoxOperands
+from ptxlab.isa.effects import BoxForm, BoxOperands
 from ptxlab.isa.native_ops import BOX_ALIGNMENT
 from ptxlab.isa.operations.tiles import CopiedTile
 
-_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4, rows=True))
-_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1, rows=True))
+_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4, form=BoxForm.ROWS))
+_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1, form=BoxForm.ROWS))
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from ptxlab._records import dataclass
 from ptxlab.isa import context
-from ptxlab.isa.bulk._box_words import repeat_box
+from ptxlab.isa.bulk._box_words import OFFSET_LIMITS, repeat_box, repeat_pixels
 from ptxlab.isa.bulk._endpoints import (
     is_parameter,
     lanes,
@@ -27,7 +27,7 @@ from ptxlab.isa.bulk._reduce import Combine, combiner, undefined_combiner, watch
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.effects import Asynchronous, BoxOperands, Completion, Space, Unit
+from ptxlab.isa.effects import Asynchronous, BoxForm, BoxOperands, Completion, Space, Unit
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
 from ptxlab.isa.operations.tiles import CopiedTile
@@ -37,8 +37,8 @@ TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tens
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
 _BOX_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4))
 _BOX_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1))
-_OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
-"""Dimensions of the image -> exclusive upper limit of an im2col offset."""
+_PIXEL_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4, offsets=3, form=BoxForm.PIXELS))
+_PIXEL_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1, form=BoxForm.PIXELS))
 _NOT_WIDE = (0, 5)
 """Swizzle modes that im2col::w does not accept: no swizzle, and 128B with 8-byte halves flipped."""
 
@@ -155,7 +155,7 @@ _SPREAD = (None, *MULTICAST[:2])
 
 
 @service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=_BOX_LOAD)
-@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=_PIXEL_LOAD)
 @service(
     COPY,
     only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD),
@@ -184,12 +184,16 @@ def load(warp: context.WarpContext) -> None:
             accesses = partial(copy.loaded, targets)
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
             operation.tile_at = partial(_tile_at, warp, copy)
-        repeat_box(warp, lane, operation, copy, address, place[1])
+        if copy.tile.im2col:
+            repeat_pixels(warp, lane, operation, copy, False, address, place[1])
+        else:
+            repeat_box(warp, lane, operation, copy, address, place[1])
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:
-    """The box of a copy's tensor map at other coordinates, as it is copied to an offset in shared memory."""
-    region = copy.tile.region(coordinates, ())
+    """The box of a copy's tensor map at other coordinates, and with other im2col offsets, as it is copied to an offset in shared memory."""
+    coordinates, offsets = coordinates[: copy.tile.rank], coordinates[copy.tile.rank :]
+    region = copy.tile.region(coordinates, offsets)
     memory = warp.machine.global_view(warp, region.address, region.size, False) if region.size else NOTHING
     return PreparedTmaCopy(copy.raw, copy.tile, coordinates, region, region, memory).tile_at(cta, offset)
 
@@ -198,7 +202,7 @@ def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) ->
     """The tensor map in the instruction's im2col mode, and the offsets that are added to the coordinates of each pixel."""
     mode, box = warp.q.mode, tile.box
     if mode == "im2col":
-        _in_range(warp, tuple((f"im2col offset {i}", value, _OFFSET_LIMITS[len(info)]) for i, value in enumerate(info)))
+        _in_range(warp, tuple((f"im2col offset {i}", value, OFFSET_LIMITS[len(info)]) for i, value in enumerate(info)))
         return tile, info
     if box.slices or box.swizzle in _NOT_WIDE:
         what = "an interleaved" if box.slices else "no swizzled" if not box.swizzle else "an 8-byte flipped"
@@ -218,7 +222,7 @@ def _in_range(warp: context.WarpContext, found: tuple[tuple[str, int, int], ...]
 
 
 @service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=_BOX_STORE)
-@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=_PIXEL_STORE)
 @service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=partial(_reduction, copies=_BOX_STORE))
 @service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
 def store(warp: context.WarpContext) -> None:
@@ -237,7 +241,10 @@ def store(warp: context.WarpContext) -> None:
         maps = used_maps(warp, address)
         started = start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True))
         track(warp, lane, started)
-    repeat_box(warp, lane, started, copy, address, offset, operation is not None)
+    if not copy.tile.im2col:
+        repeat_box(warp, lane, started, copy, address, offset, operation is not None)
+    elif operation is None:
+        repeat_pixels(warp, lane, started, copy, True, address, offset)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ptxlab.isa.effects._asynchronous import (
     GROUP_INSTRUCTIONS,
     Asynchronous,
+    BoxForm,
     BoxOperands,
     CommitGroup,
     Completion,
@@ -52,6 +53,7 @@ __all__ = [
     "Alloc",
     "AllocPermitRelease",
     "Asynchronous",
+    "BoxForm",
     "BoxOperands",
     "ClusterArrive",
     "ClusterWait",

@@ -76,22 +76,34 @@ class TensorWait(Effect):
     write: bool
 
 
+class BoxForm(Enum):
+    """What a copy between shared memory and a tensor moves; the values begin names of functions."""
+
+    BOX = "box"
+    """the box of a tensor map in tiled mode"""
+    ROWS = "rows"
+    """four rows, of which each has a coordinate"""
+    PIXELS = "pixels"
+    """pixels of a tensor map in im2col mode"""
+
+
 class BoxOperands(NamedTuple):
-    """The positions of the operands of a copy between shared memory and a box of a tensor map in tiled mode; -1 for none.
+    """The positions of the operands of a copy between shared memory and a tensor; -1 for none.
 
     Attributes
     ----------
     tensor_map : with the coordinates
     shared : the box in shared memory
     barrier, ctas : the mbarrier and the CTA mask of a copy to shared memory
-    rows : the box is four rows, of which each has a coordinate
+    offsets : those that a copy of pixels adds to the coordinates of each one
     """
 
     tensor_map: int
     shared: int
     barrier: int = -1
     ctas: int = -1
-    rows: bool = False
+    offsets: int = -1
+    form: BoxForm = BoxForm.BOX
 
 
 class LineOperands(NamedTuple):

@@ -19,7 +19,7 @@ from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
 from ptxlab.check.operands.words.boxes import relative_words
 from ptxlab.engine.context import Word
-from ptxlab.engine.direct_services import coordinates_of
+from ptxlab.engine.direct_services import numbers_of
 from ptxlab.engine.repetitions import CopyWord, each_receiver
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.effects import Asynchronous
@@ -154,9 +154,9 @@ def _note_words(code: native.Function, context: native.Value, words: native.Valu
 
 
 def _coordinates(op: Op) -> int:
-    """How many coordinates an instruction has."""
+    """How many coordinates and offsets an instruction has."""
     box = op.effects.box if isinstance(op.effects, Asynchronous) else None
-    return 0 if box is None else len(coordinates_of(op.operands[box.tensor_map]))
+    return 0 if box is None else len(numbers_of(op, box))
 
 
 @cache

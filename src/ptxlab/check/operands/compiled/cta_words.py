@@ -114,7 +114,8 @@ class PlacedWord(IntEnum):
     SOURCE = 3
     NUMBER = 4
     COORDINATES = 5
-    END = 10
+    """of pixels in im2col mode also their offsets"""
+    END = 13
 
 
 class MatricesWord(IntEnum):

@@ -1,0 +1,135 @@
+"""im2col mode by compiled code: what the handler gives, and what a walk of one pixel at a time does."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ptxlab.isa.bulk import _tensor
+from ptxlab.machine.warp import context_words
+from tests.optimised_helpers import optimise_race_check
+
+from .pixel_step_helpers import SIZE, STEPS, Form, launch
+from .test_box import swizzled
+from .test_box_parts import MODES, NAN
+
+NOWHERE = "no pixel inside"
+"""A store cannot begin there."""
+FORMS = {
+    "lines": Form(np.float16, (64, 9, 3), (-1,), (1,), (1,), 32, 20, "64B"),
+    "images": Form(np.float16, (104, 7, 6, 4), (-1, -1), (-1, 0), (1, 1), 64, 24, "128B"),
+    "images filled with NaN": Form(ml_dtypes.bfloat16, (104, 7, 6, 3), (-1, -2), (1, 1), (2, 1), 64, 24, "128B", "nan", pad=16),
+    "volumes": Form(np.float32, (20, 5, 4, 3, 3), (-1, 0, -1), (0, 1, 0), (1, 2, 1), 8, 33, "32B", "nan"),
+    "pieces of 1 byte": Form(np.uint8, (37, 6, 5, 3), (0, -1), (-1, 1), (1, 3), 32, 30, "32B", pad=11),
+    "narrower than the swizzling": Form(np.float32, (12, 6, 5, 3), (-1, -1), (1, 1), (1, 1), 8, 40, "128B"),
+    "without swizzling": Form(np.uint8, (272, 4, 3), (-2,), (2,), (1,), 256, 40),
+    "many pixels": Form(np.uint8, (16, 40, 33, 3), (-1, -1), (1, 1), (1, 1), 16, 1000),
+    NOWHERE: Form(np.uint8, (16, 4, 4, 2), (-8, -8), (-8, -8), (1, 1), 16, 4),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _at_once() -> None:
+    """Copy although functions are not optimised yet."""
+    optimise_race_check()
+
+
+def some_places(form: Form, kind: str, choice: Random, count: int = 24) -> list[tuple[int, ...]]:
+    """Where copies may begin; stores only at coordinates that are not negative."""
+    unit, image, found = 16 // np.dtype(form.dtype).itemsize, form.rank - 2, []
+    for _ in range(count):
+        at = [unit * choice.randrange(-1 - form.channels // unit, form.dims[0] // unit + 2)]
+        at += [choice.randrange(low, size + high) for low, high, size in zip(form.lower, form.upper, form.dims[1:], strict=False)]
+        at.append(choice.choice((choice.randrange(form.dims[-1]), choice.randrange(-2, form.dims[-1] + 2))))
+        if kind == "store":
+            at = [max(each, 0) for each in at]
+        offsets = [choice.choice((0, choice.randrange(4))) for _ in range(image)]
+        found.append((*at, *[0] * (5 - len(at)), *offsets, *[0] * (3 - image)))
+    return found
+
+
+@pytest.mark.parametrize("check", ["none", "all"])
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in FORMS for kind in STEPS if (name, kind) != (NOWHERE, "store")])
+def test_a_form(name: str, kind: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler is called once for each range of channels that is inside, and in a second launch without checks for none."""
+    form, choice, calls, start = FORMS[name], Random(name), [], _tensor.start
+    monkeypatch.setattr(_tensor, "start", lambda *rest, **more: calls.append(1) or start(*rest, **more))
+    places = some_places(form, kind, choice) * 2
+    data = np.random.default_rng(3).integers(0, 256, (len(places), SIZE), np.uint8)
+    table = context_words._table_of_repetitions
+    found, times = [], []
+    for way in (table, table, lambda launch: 0):
+        calls.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(context_words, "_table_of_repetitions", way)
+            result, before, tensor, boxes = launch(form, kind, places, data, check=check)
+        assert result.completed, result.diagnostics
+        found.append(
+            (tensor.tobytes(), boxes.tobytes(), result.stats.services, result.stats.instructions, list(map(str, result.diagnostics)))
+        )
+        times.append(len(calls))
+    assert found[0] == found[1] == found[2]
+    channels = {
+        (max(0, -at[0]), min(form.channels, form.dims[0] - at[0])) if -form.channels < at[0] < form.dims[0] else None for at in places
+    }
+    assert times[2] == len(places)
+    assert times[0] <= len(channels) + 1
+    assert times[1] <= (0 if check == "none" else 2)
+    expected = loaded(form, places, before) if kind == "load" else stored(form, places, before, data)
+    assert np.array_equal(boxes if kind == "load" else tensor, expected)
+
+
+def walk(form: Form, place: tuple[int, ...]) -> list[list[int] | None]:
+    """The coordinates of each pixel of a copy with its offsets, from W on; None where it is outside the tensor."""
+    image = form.rank - 2
+    at, offsets, found = list(place[1 : image + 2]), place[5 : 5 + image], []
+    for _ in range(form.pixels):
+        pixel = [x + y for x, y in zip(at, (*offsets, 0), strict=True)]
+        found.append(pixel if all(0 <= x < size for x, size in zip(pixel, form.dims[1:], strict=True)) else None)
+        for d in range(image):
+            at[d] += form.steps[d]
+            if at[d] < form.dims[1 + d] + form.upper[d]:
+                break
+            at[d] = form.lower[d]
+        else:
+            at[-1] += 1
+    return found
+
+
+def byte_place(form: Form, row: int, byte: int) -> int:
+    """The offset of a byte of a row in shared memory."""
+    width = {"none": 0, "32B": 32, "64B": 64}.get(form.swizzle, 128)
+    return swizzled(row * max(form.channels * np.dtype(form.dtype).itemsize, width) + byte, MODES[form.swizzle])
+
+
+def address(form: Form, pixel: list[int]) -> int:
+    return sum(x * stride for x, stride in zip(pixel, form.strides, strict=True))
+
+
+def loaded(form: Form, places: list[tuple[int, ...]], tensor: Any) -> Any:
+    size, found = np.dtype(form.dtype).itemsize, np.full((len(places), SIZE), 0xEE, np.uint8)
+    for shared, place in zip(found, places, strict=True):
+        for row, pixel in enumerate(walk(form, place)):
+            for byte in range(form.channels * size):
+                at = place[0] + byte // size
+                inside = pixel is not None and 0 <= at < form.dims[0]
+                fill = NAN[byte % 2] if form.fill == "nan" else 0
+                shared[byte_place(form, row, byte)] = tensor[address(form, pixel) + at * size + byte % size] if inside else fill
+    return found
+
+
+def stored(form: Form, places: list[tuple[int, ...]], tensor: Any, boxes: Any) -> Any:
+    """In order, and 16 bytes of a pixel as a whole."""
+    size, found = np.dtype(form.dtype).itemsize, tensor.copy()
+    written = -(-form.dims[0] * size // 16) * 16
+    for box, place in zip(boxes, places, strict=True):
+        for row, pixel in enumerate(walk(form, (*place[:5], 0, 0, 0))):
+            for byte in range(form.channels * size):
+                at = place[0] * size + byte
+                if pixel is not None and at < written:
+                    found[address(form, pixel) + at] = box[byte_place(form, row, byte)]
+    return found

@@ -24,7 +24,8 @@ __all__ = ["products"]
 COLUMNS = """
     shr.u32 %r27, %r17, 7; shl.b32 %r27, %r27, 6; bfe.u32 %r28, %r17, 6, 1; mov.u32 %r29, 0;
     cvt.u16.u32 %h1, %r28;
-    cp.async.bulk.tensor.3d.shared::cta.global.im2col.mbarrier::complete_tx::bytes [%r15], [%rd1, {%r27, %r29, %r29}], [%r12], {%h1};
+    cp.async.bulk.tensor.RANKd.shared::cta.global.im2col.mbarrier::complete_tx::bytes
+        [%r15], [%rd1, {%r27, %r29, ZEROS}], [%r12], {%h1MORE};
 """
 """A filter of two pixels in a line: one turn for the first one and one for the second one, for each 64 channels."""
 IMAGES, WIDTH = 4, 32
@@ -35,45 +36,50 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], set[str]]] = {
     "swizzle": ([(DESCRIPTORS, f"{DESCRIPTORS}{IS_LATE} @%p8 xor.b64 %rd10, %rd10, 0x8000000000000000;\n")], {"O101"}),
     "another pixel": ([("cvt.u16.u32 %h1", f"{ONCE} @%p8 xor.b32 %r28, %r28, 1; cvt.u16.u32 %h1")], set()),
     "other channels": ([("cvt.u16.u32 %h1", f"{ONCE} @%p8 add.u32 %r27, %r27, 64; cvt.u16.u32 %h1")], set()),
-    "an offset that is too large": ([("cvt.u16.u32 %h1", f"{ONCE} @%p8 mov.u32 %r28, 0xffff; cvt.u16.u32 %h1")], set()),
+    "an offset of 40": ([("cvt.u16.u32 %h1", f"{ONCE} @%p8 mov.u32 %r28, 40; cvt.u16.u32 %h1")], set()),
     "a begin outside the bounding box": ([("mov.u32 %r29, 0;", f"mov.u32 %r29, 0; {ONCE} @%p8 mov.u32 %r29, {WIDTH};")], {"D724"}),
 }
 """What is replaced in the text, and how the codes begin that are found; with `both_ways` the rest is compared."""
 
 
 @cache
-def kernel(name: str) -> ptxlab.Kernel:
+def kernel(name: str, rank: int) -> ptxlab.Kernel:
     text = gemm_kernels.TEXT
     assert text.count(FIRST) == 1
-    text = text.replace(FIRST, COLUMNS).replace(".reg .pred", ".reg .b16 %h<2>;\n.reg .pred", 1)
+    columns = COLUMNS.replace("RANK", str(rank)).replace("ZEROS", ", ".join(["0"] * (rank - 2))).replace("MORE", ", 0" * (rank - 3))
+    text = text.replace(FIRST, columns).replace(".reg .pred", ".reg .b16 %h<2>;\n.reg .pred", 1)
     for old, new in MISTAKES[name][0]:
         assert text.count(old) == 1
         text = text.replace(old, new)
     return ptxlab.loads(text, file="convolution.ptx").kernel()
 
 
-def launch(name: str, **options: Any) -> Any:
+def launch(name: str, rank: int, **options: Any) -> Any:
     """What a kernel gives, and whether its product is right."""
     generator = np.random.default_rng(5)
     a = generator.integers(-4, 5, (IMAGES, WIDTH + 1, 32 * TURNS)).astype(np.float16)
     b = generator.integers(-4, 5, (64, 64 * TURNS)).astype(np.float16)
     c = np.zeros((128, 64), np.float16)
-    columns = ptxlab.TensorMap.im2col(a, lower=(0,), upper=(-1,), channels=64, pixels=IMAGES * WIDTH, swizzle="128B")
+    images = a.reshape(IMAGES, *[1] * (rank - 3), *a.shape[1:])
+    others = (0,) * (rank - 3)
+    columns = ptxlab.TensorMap.im2col(images, lower=(0, *others), upper=(-1, *others), channels=64, pixels=IMAGES * WIDTH, swizzle="128B")
     args = [columns, ptxlab.TensorMap(b, box=(64, 64), swizzle="128B"), ptxlab.TensorMap(c, box=(64, 128)), TURNS]
-    result = kernel(name).launch(args=args, shared_bytes=66560, max_instructions=100_000, **options)
+    result = kernel(name, rank).launch(args=args, shared_bytes=66560, max_instructions=100_000, **options)
     taps = [a[:, tap : tap + WIDTH].reshape(128, -1, 64) for tap in range(2)]
     matrix = np.stack(taps, axis=2).reshape(128, -1)
     return *outcome(result, c.tobytes()), bool((c == (matrix.astype(np.float64) @ b.astype(np.float64).T).astype(np.float16)).all())
 
 
 @pytest.mark.parametrize("check", ["all", "operands", "race", "none"])
+@pytest.mark.parametrize("rank", [3, 5])
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_convolution(name: str, check: str, products: list[None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_convolution(name: str, rank: int, check: str, products: list[None], monkeypatch: pytest.MonkeyPatch) -> None:
     products.clear()
     handled = calls_of(monkeypatch, _tensor, "_prepare")
-    texts, *_, is_right = both_ways(lambda: launch(name, check=check), monkeypatch, TABLE)
+    texts, *_, is_right = both_ways(lambda: launch(name, rank, check=check), monkeypatch, TABLE)
     if check == "all":
-        assert {code for text in texts for code in ("O101", "X103", "D724") if code in text} == MISTAKES[name][1]
+        codes = {"D724"} if (name, rank) == ("an offset of 40", 5) else MISTAKES[name][1]
+        assert {code for text in texts for code in ("O101", "X103", "D724") if code in text} == codes
     assert is_right is (name == "none")
     if name == "none":
         assert not texts

@@ -58,7 +58,9 @@ def _noting_tiles(original: Callable[..., None], noted: list[Any]) -> Callable[.
 
     def ended(self: Any, cta: Any) -> None:
         placed = sorted(self._memory[id(cta)].shared.placed.items())
-        noted.append([(offset, held.end, held.number, held.op.index, held.tile.coordinates) for offset, held in placed])
+        noted.append(
+            [(at, held.end, held.number, held.op.index, held.tile.coordinates, held.tile.contents().tobytes()) for at, held in placed]
+        )
         original(self, cta)
 
     return ended

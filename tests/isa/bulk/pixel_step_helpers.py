@@ -69,13 +69,15 @@ def kernel(kind: str, rank: int) -> ptxlab.Kernel:
     return ptxlab.loads(text.replace("SIZE", str(SIZE))).kernel()
 
 
-def launch(form: Form, kind: str, places: list[tuple[int, ...]], data: NDArray[np.uint8], **options: Any) -> tuple[Any, ...]:
-    """The result of a launch, the tensor before it, the bytes of the tensor, and the boxes."""
+def launch(
+    form: Form, kind: str, places: list[tuple[int, ...]], data: NDArray[np.uint8], held: int | None = None, **options: Any
+) -> tuple[Any, ...]:
+    """The result of a launch, the tensor before it, the bytes of the tensor, and the boxes; only so many bytes of it are ``held``."""
     device = ptxlab.Device("sm_100a")
-    tensor = np.random.default_rng(7).integers(0, 256, form.size + 64, np.uint8)
-    held, boxes = device.array(tensor), device.array(data)
+    tensor = np.random.default_rng(7).integers(0, 256, form.size + 64 if held is None else held, np.uint8)
+    array, boxes = device.array(tensor), device.array(data)
     tensor_map = ptxlab.TensorMap.im2col(
-        held,
+        array,
         lower=form.lower,
         upper=form.upper,
         channels=form.channels,
@@ -90,4 +92,4 @@ def launch(form: Form, kind: str, places: list[tuple[int, ...]], data: NDArray[n
     size = form.pixels * form.channels * np.dtype(form.dtype).itemsize
     args = [tensor_map, np.array(places, np.int32), len(places), size, boxes]
     result = kernel(kind, form.rank).launch(grid=1, block=32, args=args, device=device, **options)
-    return result, tensor, held.numpy(), boxes.numpy()
+    return result, tensor, array.numpy(), boxes.numpy()

@@ -13,7 +13,7 @@ from ptxlab.isa.bulk import _tensor
 from ptxlab.machine.warp import context_words
 from tests.optimised_helpers import optimise_race_check
 
-from .pixel_step_helpers import SIZE, STEPS, Form, launch
+from .pixel_step_helpers import SIZE, STEPS, WORDS, Form, launch
 from .test_box import swizzled
 from .test_box_parts import MODES, NAN
 
@@ -30,6 +30,8 @@ FORMS = {
     "many pixels": Form(np.uint8, (16, 40, 33, 3), (-1, -1), (1, 1), (1, 1), 16, 1000),
     NOWHERE: Form(np.uint8, (16, 4, 4, 2), (-8, -8), (-8, -8), (1, 1), 16, 4),
 }
+SHORT = Form(np.uint8, (16, 8, 64, 1), (0, 0), (0, 0), (1, 1), 16, 8)
+SHORT_BYTES = 18 * 8 * 16 - 8
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -81,6 +83,38 @@ def test_a_form(name: str, kind: str, check: str, monkeypatch: pytest.MonkeyPatc
     assert times[1] <= (0 if check == "none" else 2)
     expected = loaded(form, places, before) if kind == "load" else stored(form, places, before, data)
     assert np.array_equal(boxes if kind == "load" else tensor, expected)
+
+
+REFUSED = {
+    "begins before the bounding box": ("images", "load", (0, -2, 0, 0, 0, 0, 0, 0), "D724"),
+    "begins behind the bounding box": ("images", "load", (0, 0, 6, 0, 0, 0, 0, 0), "D724"),
+    "an offset of 256": ("images", "load", (0, 0, 0, 0, 0, 1, 256, 0), "D724"),
+    "an offset of 32": ("volumes", "load", (0, 0, 0, 0, 0, 0, 0, 32), "D724"),
+    "a channel between 16 bytes": ("images", "load", (4, 0, 0, 0, 0, 0, 0, 0), "D724"),
+    "a store at a negative channel": ("images", "store", (-64, 0, 0, 0, 0, 0, 0, 0), "D724"),
+    "a store at a negative pixel": ("images", "store", (0, -1, 0, 0, 0, 0, 0, 0), "D724"),
+    "a store at a negative image": ("images", "store", (0, 0, 0, -1, 0, 0, 0, 0), "D724"),
+    "the last pixel is outside the allocation": ("short", "load", (0, 4, 17, 0, 0, 0, 0, 0), "M"),
+    "a part of the last pixel is": ("short", "load", (0, 0, 17, 0, 0, 0, 0, 0), "M"),
+    "all pixels are": ("short", "load", (0, 0, 40, 0, 0, 0, 0, 0), "M"),
+}
+"""A place that handlers refuse, after others that they do not, and how the code begins. The allocation ends in the last pixel of line 17."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    of, kind, bad, code = REFUSED[name]
+    form = SHORT if of == "short" else FORMS[of]
+    places = [(0,) * WORDS] * 3 + [bad]
+    data = np.zeros((4, SIZE), np.uint8)
+    found = []
+    for way in (context_words._table_of_repetitions, lambda launch: 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(context_words, "_table_of_repetitions", way)
+            result, _, tensor, boxes = launch(form, kind, places, data, held=SHORT_BYTES if of == "short" else None, check="none")
+        found.append((list(map(str, result.diagnostics)), tensor.tobytes(), boxes.tobytes()))
+        assert [each.code[: len(code)] for each in result.diagnostics] == [code]
+    assert found[0] == found[1]
 
 
 def walk(form: Form, place: tuple[int, ...]) -> list[list[int] | None]:

@@ -118,7 +118,7 @@ GROUPS_APART = "shr.b32 k, tid, 5; shl.b32 k, k, 7; @late add.u32 to, to, k; " +
 """In one turn groups of 8 rows of A are 256 bytes apart, over those of B."""
 SWIZZLED = "xor.b32 to, k, part;"
 SAME_K = "setp.eq.and.u32 q, k, 1, late; @q sub.u64 ad, ad, 2; " + MMA + " @q add.u64 ad, ad, 2;"
-OTHER_A = f"setp.eq.and.u32 q, cta, {{}}, late; @q sub.u64 from, from, 128; {COPY.replace('{', '{{').replace('}', '}}')} @q add.u64 from, from, 128;"
+OTHER_A = f"setp.eq.and.u32 q, cta, RANK, late; @q sub.u64 from, from, 128; {COPY} @q add.u64 from, from, 128;"
 """In one turn a CTA copies A from the k before."""
 LONGER = 0x800000000
 """Added to the stride dimension byte offset."""
@@ -174,8 +174,8 @@ CASES: dict[str, Case] = {
     "pairs, words: one product": ("pairs, words", {MMA: ONE_OF_B}, {"O108"}),
     "pairs, words: D anew":      ("pairs, words", ONE_ANEW, set()),
     "pairs, words: exchanged":   ("pairs, words", {SWIZZLED: f"{SWIZZLED} @late xor.b32 to, to, 4;"}, set()),
-    "pairs, words: other A":     ("pairs, words", {COPY: OTHER_A.format(0)}, {"O105"}),
-    "pairs, words: other A of 1": ("pairs, words", {COPY: OTHER_A.format(1)}, {"O105"}),
+    "pairs, words: other A":     ("pairs, words", {COPY: OTHER_A.replace("RANK", "0")}, {"O105"}),
+    "pairs, words: other A of 1": ("pairs, words", {COPY: OTHER_A.replace("RANK", "1")}, {"O105"}),
     "pairs, words: the same k":  ("pairs, words", {MMA: SAME_K}, {"O105"}),
     "boxes: half a box further": ("boxes", {BOX_OF_FACTORS: f"@late sub.u32 to, to, 512; {BOX_OF_FACTORS}"}, set()),
     "boxes: groups apart":       ("boxes", {TO_A: f"@late add.u64 sa, sa, {LONGER}; {TO_A} @late sub.u64 sa, sa, {LONGER};"}, {"O101"}),

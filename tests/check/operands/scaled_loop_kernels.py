@@ -142,9 +142,9 @@ ret;
 """
 
 
-def of_pairs(turns: int = TURNS) -> str:
-    """The same by boxes for CTA pairs: the first thread of the pair copies to the tensor memory of both, and multiplies."""
-    text = loop(True, turns)
+def of_pairs(boxes: bool, turns: int = TURNS) -> str:
+    """The same for CTA pairs: the first thread of the pair copies to the tensor memory of both, and multiplies."""
+    text = loop(boxes, turns)
     meet = "barrier.cluster.arrive; barrier.cluster.wait;"
     changes = {
         f"mov.b32 idesc, {_instruction(128)};": f"mov.b32 idesc, {_instruction(256)};",
@@ -153,11 +153,13 @@ def of_pairs(turns: int = TURNS) -> str:
         "mov.u32 turns,": "mov.u16 both, 3; mov.u32 k, %cluster_ctarank; setp.eq.u32 leader, k, 0; mov.u32 turns,",
         "setp.eq.u32 one, tid, 0;": "setp.eq.u32 one, tid, 0; and.pred leader, leader, one;",
         "bar.sync 0;\nld.shared.b32 d,": f"{meet}\nld.shared.b32 d,",
-        "@!one bra NEXT;": "@!one bra JOIN;",
-        "@!q bra FULL;": f"@!q bra FULL;\nJOIN: {meet}\n@!leader bra NEXT;",
         "arrive::one.shared::cluster.b64 [done];": "arrive::one.shared::cluster.multicast::cluster.b64 [done], both;",
         "bar.sync 0;\n@warp0 tcgen05.dealloc": f"{meet}\n@warp0 tcgen05.dealloc",
     }
+    if boxes:
+        changes |= {"@!one bra NEXT;": "@!one bra JOIN;", "@!q bra FULL;": f"@!q bra FULL;\nJOIN: {meet}\n@!leader bra NEXT;"}
+    else:
+        changes["@!one bra NEXT;"] = f"{meet}\n@!leader bra NEXT;"
     for old, new in changes.items():
         assert text.count(old) == 1
         text = text.replace(old, new)

@@ -20,6 +20,7 @@ from tests.optimised_helpers import optimise_race_check
 from .scaled_loop_kernels import (
     ANEW,
     BOX_OF_FACTORS,
+    COPY,
     COPY_OF_B,
     FACTORS_OF_TURN,
     LOAD_FACTORS,
@@ -34,7 +35,8 @@ from .scaled_loop_kernels import (
 )
 
 CTAS = 2
-KERNELS = {"words": partial(loop, False), "boxes": partial(loop, True), "pairs": of_pairs}
+KERNELS = {"words": partial(loop, False), "boxes": partial(loop, True), "pairs": partial(of_pairs, True)}
+KERNELS["pairs, words"] = partial(of_pairs, False)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -63,7 +65,7 @@ def executed(text: str, way: str, turns: int, **options: Any) -> tuple[list[Any]
         patch.setattr(ScaleCheck, "ended", note)
         patch.setattr(OperandCheck, "performing", count)
         patch.setattr(MmaProgram, "optimised", True)
-        result, computed = launch(text, way != "words", turns, CTAS, **{"check": "operands"} | options)
+        result, computed = launch(text, "words" not in way, turns, CTAS, **{"check": "operands"} | options)
     stats = result.stats.instructions, result.stats.services, result.completed
     return [result.diagnostics, stats, computed, found], [each.code for each in result.diagnostics], len(called)
 
@@ -85,7 +87,7 @@ def test_python_follows_the_first_turns(way: str, check: str) -> None:
     for turns in (TURNS, 2 * TURNS, 10 * TURNS):
         codes, called, handled = both_ways(KERNELS[way](turns), way, turns, check=check)
         assert codes == []
-        assert handled == 6 * turns * CTAS // (1 + (way == "pairs"))
+        assert handled == 6 * turns * CTAS // (1 + (way.startswith("pairs")))
         counts.append((called, handled))
     assert counts[0][0] == counts[1][0] == counts[2][0] < counts[0][1] // 2
 
@@ -93,7 +95,7 @@ def test_python_follows_the_first_turns(way: str, check: str) -> None:
 def changed(way: str, changes: dict[str, str], turns: int = TURNS) -> str:
     text = KERNELS[way](turns)
     for each in changes.items():
-        old, new = (part.replace("cta_group::1", "cta_group::2") if way == "pairs" else part for part in each)
+        old, new = (part.replace("cta_group::1", "cta_group::2") if way.startswith("pairs") else part for part in each)
         assert old in text
         text = text.replace(old, new)
     return text
@@ -114,6 +116,10 @@ OF_B = {TO_A: f"@late add.u64 sa, sa, 32; {TO_A} @late sub.u64 sa, sa, 32;"}
 ONE_OF_B = "setp.eq.and.u32 q, k, 1, late; @q sub.u32 fa, fa, -4; " + MMA + " @q sub.u32 fa, fa, 4;"
 GROUPS_APART = "shr.b32 k, tid, 5; shl.b32 k, k, 7; @late add.u32 to, to, k; " + STORE_FACTORS.replace("; st", "; @!late st")
 """In one turn groups of 8 rows of A are 256 bytes apart, over those of B."""
+SWIZZLED = "xor.b32 to, k, part;"
+SAME_K = "setp.eq.and.u32 q, k, 1, late; @q sub.u64 ad, ad, 2; " + MMA + " @q add.u64 ad, ad, 2;"
+OTHER_A = f"setp.eq.and.u32 q, cta, RANK, late; @q sub.u64 from, from, 128; {COPY} @q add.u64 from, from, 128;"
+"""In one turn a CTA copies A from the k before."""
 LONGER = 0x800000000
 """Added to the stride dimension byte offset."""
 ALL_ANEW = {ANEW: "setp.ne.u32 acc, k, k;"}
@@ -157,6 +163,20 @@ CASES: dict[str, Case] = {
     "pairs: D anew":             ("pairs", ONE_ANEW, set()),
     "pairs: groups apart":       ("pairs", {TO_A: f"@late add.u64 sa, sa, {LONGER}; {TO_A} @late sub.u64 sa, sa, {LONGER};"}, {"O101"}),
     "pairs: half a box further": ("pairs", {BOX_OF_FACTORS: "and.pred q, late, leader; @q sub.u32 to, to, 512; " + BOX_OF_FACTORS}, set()),
+    "pairs, words: another":     ("pairs, words", of_turn(-1), {"O108"}),
+    "pairs, words: two before":  ("pairs, words", of_turn(-2), {"O108"}),
+    "pairs, words: those of B":  ("pairs, words", {LOAD_FACTORS: f"{LOAD_FACTORS} @late ld.global.b32 x0, [scales+512];"}, {"O108"}),
+    "pairs, words: one array":   ("pairs, words",
+                                  {LOAD_FACTORS: f"{LOAD_FACTORS} @late ld.global.b32 x0, [scales+512];"} | FROM_A, set()),
+    "pairs, words: groups":      ("pairs, words", {STORE_FACTORS: GROUPS_APART}, {"O101"}),
+    "pairs, words: computed":    ("pairs, words", {STORE_FACTORS: f"@late add.u32 x0, x0, 0; {STORE_FACTORS}"}, set()),
+    "pairs, words: no copy":     ("pairs, words", NO_COPY, {"O108"}),
+    "pairs, words: one product": ("pairs, words", {MMA: ONE_OF_B}, {"O108"}),
+    "pairs, words: D anew":      ("pairs, words", ONE_ANEW, set()),
+    "pairs, words: exchanged":   ("pairs, words", {SWIZZLED: f"{SWIZZLED} @late xor.b32 to, to, 4;"}, set()),
+    "pairs, words: other A":     ("pairs, words", {COPY: OTHER_A.replace("RANK", "0")}, {"O105"}),
+    "pairs, words: other A of 1": ("pairs, words", {COPY: OTHER_A.replace("RANK", "1")}, {"O105"}),
+    "pairs, words: the same k":  ("pairs, words", {MMA: SAME_K}, {"O105"}),
     "boxes: half a box further": ("boxes", {BOX_OF_FACTORS: f"@late sub.u32 to, to, 512; {BOX_OF_FACTORS}"}, set()),
     "boxes: groups apart":       ("boxes", {TO_A: f"@late add.u64 sa, sa, {LONGER}; {TO_A} @late sub.u64 sa, sa, {LONGER};"}, {"O101"}),
 }  # fmt: skip
@@ -193,7 +213,7 @@ def test_scale_factors_that_are_stored(way: str) -> None:
         text = changed(way, {TO_A: "", TO_B: "", begin: f"{store} tcgen05.wait::st.sync.aligned; bar.sync 0; {begin}"}, turns)
         codes, called, handled = both_ways(text, way, turns)
         assert codes == []
-        assert handled == 4 * turns * CTAS // (1 + (way == "pairs"))
+        assert handled == 4 * turns * CTAS // (1 + (way.startswith("pairs")))
         counts.append(called)
     assert counts[0] == counts[1]
 

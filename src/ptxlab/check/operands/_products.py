@@ -188,8 +188,7 @@ class CompiledProducts:
         if (prepared := self._of_prepared(operation, product, known)) is not None:
             return prepared
         kept = self._kept.get(operation.op.index)
-        words = self._by_words and not (product.scales and len(known.ctas) > 1)
-        found = self._of_words(operation, product, known.ctas) if words else None
+        found = self._of_words(operation, product, known.ctas) if self._by_words else None
         by_threads = found is not None
         if found is None:
             found = (self._of_boxes if self._by_words else self._of_tiles)(product, known.ctas, kept)

@@ -105,7 +105,7 @@ def _coordinates_of(operand: Resolved) -> tuple[Resolved, ...]:
 
 
 def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
-    """Whether compiled code can read the operands of a copy of a box, rows or pixels (`ptxlab.engine.box_copies`)."""
+    """Whether compiled code can read the operands of a copy of a box, rows or pixels (`ptxlab.engine.copies.boxes`)."""
     addresses = (op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0)
     coordinates, offsets = _coordinates_of(op.operands[box.tensor_map]), _offsets_of(op, box)
     masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
@@ -133,7 +133,7 @@ def numbers_of(op: Op, box: BoxOperands) -> list[tuple[Resolved, int]]:
 
 
 def has_line_operands(program: Program, op: Op, line: LineOperands) -> bool:
-    """The same for a copy of contiguous bytes, with addresses in registers (`ptxlab.engine.line_copies`)."""
+    """The same for a copy of contiguous bytes, with addresses in registers (`ptxlab.engine.copies.lines`)."""
     operands = op.operands
     memory = operands[line.memory]
     base = memory.base if isinstance(memory, Addr) else memory

@@ -4,9 +4,9 @@ A handler that has executed an instruction may say how compiled code can do the 
 registers, in a CTA whose state is the same, as far as the execution depends on it. The handler chooses what it needs to know of the
 state; each state has a number. Where it may have changed, the number of the CTA's state is set to 0 until a handler knows it again.
 
-Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.box_copies`), and one
+Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.copies.boxes`), and one
 execution tells it how to copy all boxes of a tensor map. The same holds for copies of contiguous bytes, by their number
-(`ptxlab.engine.line_copies`), and for cancellations of clusters (`ptxlab.engine.cancellations`). Observers are told which box is copied,
+(`ptxlab.engine.copies.lines`), and for cancellations of clusters (`ptxlab.engine.cancellations`). Observers are told which box is copied,
 and where it goes (`CopyWord`); each function is called once for all CTAs that receive it.
 
 The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each

@@ -98,7 +98,8 @@ REFUSED = {
     "a part of the last pixel is": ("short", "load", (0, 0, 17, 0, 0, 0, 0, 0), "M"),
     "all pixels are": ("short", "load", (0, 0, 40, 0, 0, 0, 0, 0), "M"),
 }
-"""A place that handlers refuse, after others that they do not, and how the code begins. The allocation ends in the last pixel of line 17."""
+"""A place that handlers refuse, after others that they do not, and how the code begins. The allocation ends in the last pixel of line 17.
+"""
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import emit_progress
-from ptxlab.engine.box_copies import load_name, store_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
+from ptxlab.engine.copies.boxes import load_name, store_name
+from ptxlab.engine.copies.lines import line_load_name, line_store_name
 from ptxlab.engine.direct_services import COORDINATE_BITS, MBARRIER_TOKEN, numbers_of
-from ptxlab.engine.line_copies import line_load_name, line_store_name
 from ptxlab.engine.llvm._known_executions import known_name, repeat_name
 from ptxlab.engine.llvm._lane_operands import LaneOperands
 from ptxlab.engine.llvm._native_calls import Caller

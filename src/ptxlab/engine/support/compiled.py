@@ -7,15 +7,15 @@ from functools import cache, partial
 
 from ptxlab import native
 from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
-from ptxlab.engine.box_copies import LOAD, REDUCE, STORE, Box, emit_box_load, emit_box_store
 from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.context import Word
-from ptxlab.engine.line_copies import LINE_LOAD, LINE_REDUCE, LINE_STORE, emit_line_load, emit_line_store
+from ptxlab.engine.copies.boxes import LOAD, REDUCE, STORE, Box, emit_box_load, emit_box_store
+from ptxlab.engine.copies.lines import LINE_LOAD, LINE_REDUCE, LINE_STORE, emit_line_load, emit_line_store
+from ptxlab.engine.copies.pixels import Pixels
+from ptxlab.engine.copies.rows import FourRows
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.llvm.vocabulary import emit_shared
-from ptxlab.engine.pixel_copies import Pixels
-from ptxlab.engine.row_copies import FourRows
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
-from ptxlab.engine.box_parts import emit_find_part
 from ptxlab.engine.context import MAP_ADDRESS, Word
+from ptxlab.engine.copies.box_parts import emit_find_part
 from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce

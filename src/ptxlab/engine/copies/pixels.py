@@ -1,4 +1,4 @@
-"""Copies of pixels of a tensor in im2col mode by compiled code: the pixels are rows (`ptxlab.engine.row_copies`)."""
+"""Copies of pixels of a tensor in im2col mode by compiled code: the pixels are rows (`ptxlab.engine.copies.rows`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import unless
+from ptxlab.engine.copies.rows import Rows
 from ptxlab.engine.repetitions import CopyWord
-from ptxlab.engine.row_copies import Rows
 from ptxlab.isa.effects import BoxForm
 from ptxlab.isa.native_ops import MOST_PIXELS, BoxWord, WalkWord
 from ptxlab.native.builder import Value

@@ -10,8 +10,8 @@ from dataclasses import field
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
-from ptxlab.engine.box_copies import READABLE, WRITABLE, emit_find_allocation
 from ptxlab.engine.context import MAP_ADDRESS, Word
+from ptxlab.engine.copies.boxes import READABLE, WRITABLE, emit_find_allocation
 from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range
 from ptxlab.engine.support.reductions import emit_reduce

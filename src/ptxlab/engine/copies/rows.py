@@ -1,6 +1,6 @@
 """Copies of rows of a tensor by compiled code, and of four rows with a coordinate each: tile::gather4 and tile::scatter4.
 
-Compiled code does what it does for boxes (`ptxlab.engine.box_copies`). The words of a part say which columns are inside the tensor; a row
+Compiled code does what it does for boxes (`ptxlab.engine.copies.boxes`). The words of a part say which columns are inside the tensor; a row
 that is outside has those of no column.
 """
 
@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import unless
-from ptxlab.engine.box_copies import Box
 from ptxlab.engine.context import MAP_ADDRESS
+from ptxlab.engine.copies.boxes import Box
 from ptxlab.engine.repetitions import CopyWord
 from ptxlab.isa.effects import BoxForm
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, SPAN_SHIFT, BoxWord

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
-from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
+from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
@@ -71,7 +71,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         row = find_object(c, context, home, at, count)
         unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)
-        emit_calls(c, context, known, copy, -1)
+        emit_calls(c, context, known.pointer(CALLS), copy, -1)
         box.move(target)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
@@ -104,7 +104,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
             further.set(here.at(8 * _COPY_WORDS))
             here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
         further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
-        emit_calls(c, context, known, told, -1)
+        emit_calls(c, context, known.pointer(CALLS), told, -1)
         with c.each_bit(ctas) as each:
             box.move(cluster.at(each << 4).pointer(0).at(offset))
             home_row = cluster.at(signalled(each) << 4)
@@ -132,7 +132,7 @@ def emit_box_store(module: Module, operation: str = "") -> None:
     box.place(offset)
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
-    emit_calls(c, context, known, copy, -1)
+    emit_calls(c, context, known.pointer(CALLS), copy, -1)
     box.put(source, operation, known, copy)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
@@ -160,7 +160,7 @@ def emit_line_store(module: Module, operation: str = "") -> None:
     source = box.inside(rank, offset)
     box.at(memory, size)
     box.describe_ends(copy, source)
-    emit_calls(c, context, known, copy, -1)
+    emit_calls(c, context, known.pointer(CALLS), copy, -1)
     box.put(source, operation, known, copy)
     emit_progress(context, 1)
     with c.when((box.row.word(3) & MAP_ADDRESS).ne(0)):

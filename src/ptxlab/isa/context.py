@@ -261,6 +261,12 @@ class Machine(Protocol):
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
 
+    def unperformed(self, cta: Cta, queue: Hashable, thread: Hashable | None = None) -> Sequence[AsyncOperation]:
+        """The operations issued in the cluster of a CTA that perform in a queue, and have not, in order.
+
+        With a thread only its own; of those that compiled code has issued, which the machine does not know, only the last one.
+        """
+
     def read_generic(self, warp: WarpContext, address: int, size: int, cta: Cta) -> U8:
         """Return the bytes at a generic, global or param address, after a bounds check; a view if possible."""
 

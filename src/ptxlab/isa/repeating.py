@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
 
-__all__ = ["RepeatedByCompiledCode"]
+__all__ = ["ORDER_BASE", "RepeatedByCompiledCode"]
+
+ORDER_BASE = 1
+"""The index of the base of an execution that is the `AsyncOperation.queue` of its operation."""
 
 
 class RepeatedByCompiledCode(Protocol):
@@ -19,7 +22,15 @@ class RepeatedByCompiledCode(Protocol):
         """Whether compiled code would repeat this execution of the instruction, if it knew how (`repeat`)."""
 
     def repeat(
-        self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+        self,
+        operation: AsyncOperation,
+        state: Hashable,
+        bases: int,
+        function: int,
+        given: Sequence[int],
+        kept: object,
+        ask: int = 0,
+        again: Callable[[Any, int], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code repeat this execution of the instruction, by one lane, instead of calling the handler.
 
@@ -30,6 +41,9 @@ class RepeatedByCompiledCode(Protocol):
         words, at most five; ``kept`` must stay alive. ``ask`` is 0 or the host address of ``i64 ask(bases, words)``: compiled code calls
         the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in
         host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
+
+        Where operations perform later, compiled code asks when one performs, and it repeats only executions for which ``again`` makes the
+        operation for a lane of a warp, which the machine performs if the result is not 0. Their bases have their queue at `ORDER_BASE`.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:

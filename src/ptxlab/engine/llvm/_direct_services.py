@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from ptxlab._records import dataclass
-from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.box_copies import load_name, store_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
@@ -109,7 +108,6 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
-            emit_progress(context, 1)
             service.count()
 
 

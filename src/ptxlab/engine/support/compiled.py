@@ -37,6 +37,8 @@ from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.engine.support.reductions import emit_note_additions
 from ptxlab.engine.turns.lanes import emit_switch_lanes
 from ptxlab.engine.turns.loop import emit_turns
+from ptxlab.engine.turns.pending import emit_issue as emit_issue_pending
+from ptxlab.engine.turns.pending import emit_perform
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
 from ptxlab.native.builder import Module
 
@@ -128,6 +130,8 @@ _EMIT: dict[str, Emit] = {
     "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
+    "issuepending": lambda module, name, rest: emit_issue_pending(module),
+    "performpending": lambda module, name, rest: emit_perform(module),
     "groupissue": lambda module, name, rest: emit_issue(module),
     "groupcommit": lambda module, name, rest: emit_commit_group(module),
     "groupwait": lambda module, name, rest: emit_wait_group(module),

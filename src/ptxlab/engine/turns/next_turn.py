@@ -1,12 +1,14 @@
 """Compiled code begins the turn of the next warp: the first of the one queue, or any of any queue under ``random``.
 
-It draws the random numbers that `ptxlab.machine.schedule.queues` would draw, in the same order. Where an operation performs first, or a
-queue is chosen from which no warp can run, nothing is drawn, and the scheduler goes on.
+It draws the random numbers that `ptxlab.machine.schedule.queues` would draw, in the same order. An operation may perform first. Where the
+machine must perform it, or a queue is chosen from which no warp can run, nothing is drawn, and the scheduler goes on; where it must begin
+the turn after an operation has performed, it begins with the queue that has been chosen (`TurnWord.CHOSEN`).
 """
 
 from __future__ import annotations
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.turns.pending import emit_perform_any
 from ptxlab.engine.turns.words import (
     GROUP_SLICE,
     MACHINE_ONLY,
@@ -28,7 +30,7 @@ __all__ = ["emit_next_turn"]
 def emit_next_turn(module: Module) -> None:
     """``ptr nextturn(context, words)``: a warp has ended its turn; the context of the warp whose turn begins.
 
-    It is null, and nothing has been done, if the scheduler must go on.
+    It is null if the scheduler must go on. Nothing has been done then, but for an operation that has performed.
     """
     c, (context, words) = module.define("ptr nextturn(ptr context, ptr words)", internal=True)
     used = words.word(TurnWord.USED)
@@ -76,15 +78,21 @@ def _choose(c: Function, words: Value) -> Value:
     _leave_if(c, count.eq(0))
     queue = words.pointer(TurnWord.QUEUES).load("ptr", choices.below(count))
     draws = _Draws(c, queue)
-    with c.when(queue.word(QueueWord.PENDING).ne(0)):
+    _leave_if(c, queue.word(QueueWord.HEAD).eq(queue.word(QueueWord.TAIL)))
+    pending = queue.word(QueueWord.PENDING)
+    with c.when(pending.ne(0)):
         high, low = draws.number() >> 5, draws.number() >> 6
-        _leave_if(c, ((high << 26) | low).ult(PERFORMS))
+        with c.when(((high << 26) | low).ult(PERFORMS)):
+            emit_perform_any(c, queue, draws.below(pending), _leave_if)
+            choices.keep()
+            draws.keep()
+            words.store(queue, TurnWord.CHOSEN)
     first, end = queue.word(QueueWord.HEAD), queue.word(QueueWord.TAIL)
-    _leave_if(c, first.eq(end))
     before = draws.below(end - first)
     _leave_if(c, (_entry(queue, first + before).load("i64") & MACHINE_ONLY).ne(0))
     with c.loop(before) as i:
         _entry(queue, end + i).store(_entry(queue, first + i).load("i64"))
+    words.set_word(TurnWord.CHOSEN, 0)
     queue.set_words({QueueWord.HEAD: first + before, QueueWord.TAIL: end + before})
     choices.keep()
     draws.keep()

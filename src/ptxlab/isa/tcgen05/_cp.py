@@ -288,7 +288,7 @@ def commit(warp: context.WarpContext) -> None:
     It is one mbarrier of any CTA in the cluster. With a multicast, it is the one at the same shared offset in each CTA of the mask, and the
     rank bits of the address are ignored.
     """
-    state, group = enter(warp)
+    _, group = enter(warp)
     for lane in lanes(warp):
         cta, offset = warp.machine.shared_at(warp, warp.lane_value(warp.op.operands[0], 64, lane))
         ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
@@ -299,9 +299,7 @@ def commit(warp: context.WarpContext) -> None:
             warp.permit_commits(lane, group)
         else:
             _nothing_to_track(warp)
-        in_flight = state.in_flight
-        in_flight[:] = [o for o in in_flight if not o.done]
-        tracked = tuple([o for o in in_flight if o.thread == thread])
+        tracked = tuple(warp.machine.unperformed(warp.cta, cta_group_of(warp.cta, group).queue, thread))
         operation = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)
         warp.machine.enqueue(operation)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, cast
 
 from ptxlab.isa.operations import AsyncOperation
@@ -50,7 +50,7 @@ class Operations:
             operation.done = True
             self._carry_out(operation)
         elif operation.after is None:
-            self._queue_of(operation).add(operation)
+            self._queue_of(operation).pending.add(operation)
         elif not (others := {other.queue or other: other for other in operation.after if not other.done}):
             self._do(operation)
         else:  # of operations that perform in order the last one
@@ -64,15 +64,23 @@ class Operations:
         return queue
 
     def _perform(self, queue: Queue, at: int) -> None:
-        self._do(queue.take(at))
+        """Perform the operation at a position of a queue; or if it is in order with others, the oldest of these."""
+        pending = queue.pending
+        at = pending.oldest(at)
+        if not pending.performs(at):
+            self._do(pending.take(at))
+        elif (operation := pending.remove(at)) is not None:
+            operation.done = True
+            self._signal_after(operation)
 
     def _do(self, operation: AsyncOperation) -> None:
         self.running = operation
         operation.done = True
         self._carry_out(operation)
         self.running = None
-        if operation in self._signals_of:
-            self._signal(self._signals_of.pop(operation))
+        if operation.then is not None:
+            operation.then()
+        self._signal_after(operation)
 
     def _carry_out(self, operation: AsyncOperation) -> None:
         self.performing = operation
@@ -84,9 +92,9 @@ class Operations:
         self.performing = None
         self.launch.progress += 1
 
-    def _signal(self, signals: Iterable[AsyncOperation]) -> None:
+    def _signal_after(self, other: AsyncOperation) -> None:
         """Perform those of the operations for which another one was the last that was not done."""
-        for operation in signals:
+        for operation in self._signals_of.pop(other, ()):
             self.signals[operation] -= 1
             if not self.signals[operation]:
                 del self.signals[operation]
@@ -104,3 +112,8 @@ class Operations:
         queue = cta.group.queue
         while queue.pending and any(o.cta is cta for o in queue.pending):
             self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
+
+    def unperformed(self, cta: CtaState, queue: Hashable, thread: Hashable | None = None) -> list[AsyncOperation]:
+        """The operations that perform in a queue, and have not: all, or those of a thread; see `ptxlab.isa.context.Machine`."""
+        pending = cta.group.queue.pending
+        return [o for o in pending if o.queue == queue] if thread is None else pending.of_thread(queue, thread)

@@ -47,10 +47,10 @@ def fill_launch_words(launch: Launch) -> None:
 
 def _table_of_repetitions(launch: Launch) -> int:
     """The address of the table of executions that compiled code repeats; 0 if it repeats none. Observers begin with an empty one."""
-    repetitions = launch.host_memory.repetitions if launch.policy == "eager" else None
-    if repetitions is None:
+    repetitions = launch.host_memory.repetitions
+    if repetitions is None or (launch.deferred and launch.scheduler.queues.operations is None):
         return 0
-    if launch.observer is not None:
+    if launch.observer is not None or (launch.deferred and repetitions.is_full):
         repetitions.clear()
     return repetitions.address
 

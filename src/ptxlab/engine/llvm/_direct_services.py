@@ -247,7 +247,7 @@ class _Service:
         many = bool(self.op.q.multicast)
         which = self._number(ctas[0], 16) if many else code.const("i64", 0)
         name = f"commit_{'pair' if self.op.q.cta_group == 'cta_group::2' else 'cta'}_{'multicast' if many else 'one'}"
-        done = caller.helper(name, "i64", caller.context, self.mask, self._address(address), which)
+        done = caller.helper(name, "i64", caller.context, self.mask, self._address(address), which, code.const("i64", self.op.index))
         with code.when(done.eq(0)):
             self.complete(caller.context.word(Word.ARRIVED))
 

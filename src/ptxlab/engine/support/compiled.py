@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
-from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
+from ptxlab.engine.arrivals import emit_arrive, emit_may_arrive
 from ptxlab.engine.box_copies import LINE_REDUCE, LINE_STORE, REDUCE, STORE, emit_box_load, emit_box_store, emit_line_store
 from ptxlab.engine.cancellations import emit_cancel
+from ptxlab.engine.commits import emit_commit
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE

@@ -16,7 +16,7 @@ from ptxlab.engine.turns.words import QueueWord
 from ptxlab.isa.repeating import ORDER_BASE
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["PendingRow", "emit_issue", "emit_perform", "emit_perform_any"]
+__all__ = ["PendingRow", "emit_issue", "emit_perform", "emit_perform_any", "row_at"]
 
 _MOST_GIVEN = 5
 
@@ -41,7 +41,14 @@ class PendingRow(IntEnum):
     LANE = CONTEXT + 1
     EXECUTION = LANE + 1
     """the number of its execution (`ptxlab.engine.repetitions.Repetitions.executions`)"""
-    END = 16
+    SIGNAL = EXECUTION + 1
+    """address of ``i64 arrive(context, address, ctas)``, which performs a commit before; -1, and nothing is done, if the machine must; or 0"""
+    SIGNAL_ADDRESS = SIGNAL + 1
+    SIGNAL_CTAS = SIGNAL + 2
+    """its operands"""
+    SIGNAL_OP = SIGNAL + 3
+    """the index of the commit"""
+    END = SIGNAL + 4
 
 
 def row_at(queue: Value, number: Value) -> Value:
@@ -64,7 +71,7 @@ def emit_issue(module: Module) -> None:
     row.store(context, PendingRow.CONTEXT)
     row.store(bases, PendingRow.BASES)
     row.set_words({PendingRow.GIVEN + index: known.word(WORDS_GIVEN + index) for index in range(_MOST_GIVEN)})
-    row.set_words({PendingRow.ORDER: bases.word(ORDER_BASE), PendingRow.IS_TOLD: 0, PendingRow.LANE: lane})
+    row.set_words({PendingRow.ORDER: bases.word(ORDER_BASE), PendingRow.IS_TOLD: 0, PendingRow.LANE: lane, PendingRow.SIGNAL: 0})
     row.set_words({PendingRow.FUNCTION: known.word(FUNCTION), PendingRow.EXECUTION: execution})
     row.set_words({PendingRow.ASK: known.word(ASK), PendingRow.CALLS: known.word(CALLS)})
     queue.set_word(QueueWord.PENDING, count + 1)
@@ -78,6 +85,11 @@ def emit_perform(module: Module) -> None:
     ask = row.pointer(PendingRow.ASK)
     with c.when(ask.ne(0)), c.when(c.call(ask, "i64", *arguments).ne(0)):
         c.ret(-1)
+    signal = row.pointer(PendingRow.SIGNAL)
+    with c.when(signal.ne(0)):
+        operands = row.word(PendingRow.SIGNAL_ADDRESS), row.word(PendingRow.SIGNAL_CTAS)
+        with c.when(c.call(signal, "i64", context, *operands).ne(0)):
+            c.ret(-1)
     emit_calls(c, context, row.pointer(PendingRow.CALLS), row.word(PendingRow.LANE), -1)
     c.call(row.pointer(PendingRow.FUNCTION), "void", *arguments)
     emit_progress(context, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, cast
 
 from ptxlab.isa.operations import AsyncOperation
@@ -54,9 +54,13 @@ class Operations:
         elif not (others := {other.queue or other: other for other in operation.after if not other.done}):
             self._do(operation)
         else:  # of operations that perform in order the last one
-            self.signals[operation] = len(others)
-            for other in others.values():
-                self._signals_of.setdefault(other, []).append(operation)
+            self.perform_after(operation, others.values())
+
+    def perform_after(self, operation: AsyncOperation, others: Collection[AsyncOperation]) -> None:
+        """Let an operation perform when others are done."""
+        self.signals[operation] = len(others)
+        for other in others:
+            self._signals_of.setdefault(other, []).append(operation)
 
     def _queue_of(self, operation: AsyncOperation) -> Queue:
         queue = cast("CtaState", operation.cta).group.queue

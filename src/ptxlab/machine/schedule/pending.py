@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ptxlab._records import dataclass
 from ptxlab.engine.turns.pending import PendingRow
 from ptxlab.engine.turns.words import QueueWord
+from ptxlab.isa.tcgen05 import commit_of
 from ptxlab.machine.warp.repeated_executions import RepeatedExecution
 from ptxlab.native import address_of
 
@@ -26,6 +27,8 @@ __all__ = ["CompiledOperations", "PendingOperations", "compiled_operations"]
 _PENDING, _ROW = int(QueueWord.PENDING), int(PendingRow.END)
 _ORDER, _IS_TOLD, _FUNCTION = int(PendingRow.ORDER), int(PendingRow.IS_TOLD), int(PendingRow.FUNCTION)
 _CONTEXT, _LANE, _EXECUTION = int(PendingRow.CONTEXT), int(PendingRow.LANE), int(PendingRow.EXECUTION)
+_SIGNAL, _SIGNAL_OP = int(PendingRow.SIGNAL), int(PendingRow.SIGNAL_OP)
+_SIGNAL_ADDRESS, _SIGNAL_CTAS = int(PendingRow.SIGNAL_ADDRESS), int(PendingRow.SIGNAL_CTAS)
 _FEWEST = 16
 
 
@@ -38,12 +41,14 @@ class CompiledOperations:
     issue, perform : addresses of the functions that issue and perform them
     operation : makes the operation that repeats an execution, by the number of the execution, the address of the context, and the lane
     thread : the key of the thread that has issued an operation, by the address of the context, and the lane
+    signal : lets an operation be followed by a commit of its thread, by the index of the commit, its operands, and the same
     """
 
     issue: int
     perform: int
     operation: Callable[[int, int, int], AsyncOperation]
     thread: Callable[[int, int], Hashable]
+    signal: Callable[[AsyncOperation, int, int, int, int, int], None]
 
 
 class PendingOperations:
@@ -156,6 +161,12 @@ class PendingOperations:
                     found.append(self._operation(row))
         return found[::-1]
 
+    def take_over_signals(self) -> None:
+        """Let the machine perform the commits that compiled code has issued; the mbarrier objects on which they arrive may change."""
+        for row in self._order[: len(self)].tolist():
+            if self._rows[row * _ROW + _SIGNAL]:
+                self._operation(row)
+
     def _operation(self, row: int) -> AsyncOperation:
         """The operation of a row. When it performs, the machine is told from now on."""
         found, first = self._known[row], row * _ROW
@@ -164,6 +175,10 @@ class PendingOperations:
             assert self._compiled is not None
             found = self._compiled.operation(rows[first + _EXECUTION], rows[first + _CONTEXT], rows[first + _LANE])
             self._known[row], rows[first + _IS_TOLD] = found, 1
+            if rows[first + _SIGNAL]:
+                about = rows[first + _SIGNAL_OP], rows[first + _SIGNAL_ADDRESS], rows[first + _SIGNAL_CTAS]
+                rows[first + _SIGNAL] = 0
+                self._compiled.signal(found, *about, rows[first + _CONTEXT], rows[first + _LANE])
         return found
 
 
@@ -185,4 +200,11 @@ def compiled_operations(launch: Launch, warps: Mapping[int, Warp], executable: E
         warp = warps[context]
         return warp.cta.ctaid, warp.warp_id, lane
 
-    return CompiledOperations(*map(executable.support_function, ("issuepending", "performpending")), operation, thread)
+    def signal(after: AsyncOperation, index: int, address: int, ctas: int, context: int, lane: int) -> None:
+        warp = warps[context]
+        cta, offset = launch.shared_at(warp, address)
+        receivers = [each for each in cta.cluster if ctas >> each.rank & 1] if ctas else [cta]
+        made = commit_of(launch.program.ops[index], warp, lane, [each.mbarriers[offset] for each in receivers], (after,))
+        launch.scheduler.perform_after(made, (after,))
+
+    return CompiledOperations(*map(executable.support_function, ("issuepending", "performpending")), operation, thread, signal)

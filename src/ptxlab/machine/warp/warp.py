@@ -235,13 +235,15 @@ class Warp(Registers):
         again: Callable[[Warp, int], AsyncOperation] | None = None,
     ) -> bool:
         """Enter an execution with the values of registers in a lane, when its operation has performed; False if it cannot be repeated."""
+        if again is None and not operation.done:
+            return False
         values = [self.lane_value(Reg(index), 64, lane) for index in self.launch.facts.of(repeatable)[self.op.index]]
         execution = RepeatedExecution(self.op.index, state, values, function, given, kept, ask, again)
         if operation.done:
             return execution.enter(self.launch, operation)
-        if again is not None:
+        if execution.is_worth(self.launch):
             operation.then = partial(execution.enter, self.launch, operation)
-        return again is not None
+        return True
 
     def join_warpgroup(self, words: int) -> None:
         """Tell compiled code the words of the warp's warpgroup; see `ptxlab.isa.WarpContext`."""

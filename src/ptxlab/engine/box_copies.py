@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
+from ptxlab.engine.pending_copies import emit_issue_copy, emit_perform_copy
 from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce
@@ -52,6 +53,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     _find_allocation(module)
     emit_mark_range(module)
     emit_wake(module)
+    emit_perform_copy(module)
     name = load_name(anywhere, pair, multicast)
     c, (context, known, address, barrier, ctas, copy) = module.define(
         f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
@@ -68,6 +70,11 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     count = c.const("i64", -1) * box.words.word(BoxWord.TRANSACTION)
     if not multicast:
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
+        with c.when(context.word(Word.DEFERRED).ne(0)):
+            find_object(c, context, home, at, c.const("i64", 0))
+            emit_issue_copy(c, context, known, copy, box.words, (box.outer(), target, box.order), (address, barrier))
+            box.mark(map_row)
+            c.ret(0)
         row = find_object(c, context, home, at, count)
         unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxlab.engine.arrivals import emit_progress, emit_wake, find_arrival, find_object, unless, window_place
 from ptxlab.engine.context import Word
+from ptxlab.engine.pending_products import ProductRow
 from ptxlab.engine.turns.pending import PendingRow, row_at
 from ptxlab.engine.turns.words import QueueWord
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -31,7 +32,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
     with c.when(context.word(Word.DEFERRED).ne(0)):
         row = _last_pending(c, context, wide)
         with c.when(row.ne(0)):
-            unless(c, (row.word(PendingRow.IS_TOLD) | row.word(PendingRow.SIGNAL)).eq(0))
+            unless(c, (row.word(PendingRow.IS_TOLD) | row.word(ProductRow.SIGNAL)).eq(0))
             rank, offset = window_place(address)
             if not multicast:
                 find_object(c, context, rank, offset, c.const("i64", 0))
@@ -39,8 +40,9 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
                 _legal_multicast(c, context, rank, ctas)
                 with c.each_bit(ctas) as each:
                     find_object(c, context, each, offset, c.const("i64", 0))
-            row.store(Value(c, "ptr", "@arrive"), PendingRow.SIGNAL)
-            row.set_words({PendingRow.SIGNAL_ADDRESS: address, PendingRow.SIGNAL_CTAS: ctas, PendingRow.SIGNAL_OP: op})
+            row.store(Value(c, "ptr", "@arrive"), ProductRow.SIGNAL)
+            row.set_words({ProductRow.SIGNAL_ADDRESS: address, ProductRow.SIGNAL_CTAS: ctas, ProductRow.SIGNAL_OP: op})
+            row.set_word(PendingRow.ARRIVES, 1)
             c.ret(0)
     c.ret(c.call("arrive", "i64", context, address, ctas))
 
@@ -55,7 +57,7 @@ def _last_pending(c: Function, context: Value, lanes: Value) -> Value:
         place.set(place.get() - 1)
         row = row_at(queue, queue.pointer(QueueWord.ORDER).load("i64", place.get()))
         with c.when(row.word(PendingRow.ORDER).eq(order)):
-            unless(c, row.word(PendingRow.FUNCTION).ne(0))
+            unless(c, row.word(PendingRow.PERFORM).ne(0))
             with c.when(row.word(PendingRow.CONTEXT).eq(thread) & (lanes >> row.word(PendingRow.LANE)).eq(1)):
                 found.set(row)
     return found.get()

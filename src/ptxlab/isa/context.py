@@ -8,7 +8,7 @@ A service handler is called once for each execution of its instruction by conver
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -205,6 +205,10 @@ class Cta(Protocol):
 
     def new_mbarrier(self, offset: int, count: int) -> Mbarrier:
         """Initialise the mbarrier object at a window offset."""
+
+    @property
+    def mbarriers(self) -> Mapping[int, Mbarrier]:
+        """The mbarrier objects that have been initialised and not invalidated, by their window offsets."""
 
     def drop_mbarrier(self, offset: int, op: Op) -> None:
         """Invalidate the mbarrier object at a window offset for ``mbarrier.inval``."""

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
 
-__all__ = ["ORDER_BASE", "RepeatedByCompiledCode"]
+__all__ = ["ORDER_BASE", "PendingCopy", "RepeatedByCompiledCode"]
 
 ORDER_BASE = 1
 """The index of the base of an execution that is the `AsyncOperation.queue` of its operation."""
+
+
+class PendingCopy(IntEnum):
+    """What compiled code notes of a copy of a box that has not performed, for the machine."""
+
+    ADDRESS = 0
+    BARRIER = 1
+    """the addresses of the box in shared memory, and of the mbarrier object"""
+    COORDINATES = 2
+    """as many as the tensor has dimensions"""
+    END = COORDINATES + 5
 
 
 class RepeatedByCompiledCode(Protocol):
@@ -30,7 +42,7 @@ class RepeatedByCompiledCode(Protocol):
         given: Sequence[int],
         kept: object,
         ask: int = 0,
-        again: Callable[[Any, int], AsyncOperation] | None = None,
+        again: Callable[[Any, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code repeat this execution of the instruction, by one lane, instead of calling the handler.
 
@@ -43,7 +55,8 @@ class RepeatedByCompiledCode(Protocol):
         host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
 
         Where operations perform later, compiled code asks when one performs, and it repeats only executions for which ``again`` makes the
-        operation for a lane of a warp, which the machine performs if the result is not 0. Their bases have their queue at `ORDER_BASE`.
+        operation for a lane of a warp, which the machine performs if the result is not 0; the last argument means nothing. Their bases have
+        their queue at `ORDER_BASE`.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:
@@ -70,13 +83,24 @@ class RepeatedByCompiledCode(Protocol):
     def repeats_in_any_state(self) -> bool:
         """Whether compiled code would repeat executions of the instruction, by whatever lanes, if it knew how (`repeat_box`)."""
 
-    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(
+        self,
+        lane: int,
+        operation: AsyncOperation,
+        tensor_map: int,
+        words: int,
+        kept: object,
+        again: Callable[[Any, int, Sequence[int]], AsyncOperation] | None = None,
+    ) -> None:
         """Let compiled code copy the boxes of the tensor map at a generic address, instead of calling the handler.
 
         It does so as long as this is the tensor map and a copy is certain to be legal, by one lane, or where all lanes store the same. The
         registers of ``lane`` name the tensor map. ``words`` is the host address of its `BoxWord`;
         ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
         is up to the observers.
+
+        Where operations perform later, and nothing observes the launch, compiled code copies boxes of which ``again`` makes the operation
+        for a lane of a warp, from what has been noted of the copy (`PendingCopy`).
         """
 
     def repeat_cancellation(self, operation: AsyncOperation) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
+from ptxlab.engine import pending_products
 from ptxlab.engine.arrivals import emit_arrive, emit_may_arrive
 from ptxlab.engine.box_copies import LINE_REDUCE, LINE_STORE, REDUCE, STORE, emit_box_load, emit_box_store, emit_line_store
 from ptxlab.engine.cancellations import emit_cancel
@@ -38,8 +39,6 @@ from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.engine.support.reductions import emit_note_additions
 from ptxlab.engine.turns.lanes import emit_switch_lanes
 from ptxlab.engine.turns.loop import emit_turns
-from ptxlab.engine.turns.pending import emit_issue as emit_issue_pending
-from ptxlab.engine.turns.pending import emit_perform
 from ptxlab.engine.warpgroups import emit_commit_group, emit_issue, emit_wait_group
 from ptxlab.native.builder import Module
 
@@ -131,8 +130,7 @@ _EMIT: dict[str, Emit] = {
     "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
-    "issuepending": lambda module, name, rest: emit_issue_pending(module),
-    "performpending": lambda module, name, rest: emit_perform(module),
+    "issuepending": lambda module, name, rest: pending_products.emit_issue(module),
     "groupissue": lambda module, name, rest: emit_issue(module),
     "groupcommit": lambda module, name, rest: emit_commit_group(module),
     "groupwait": lambda module, name, rest: emit_wait_group(module),

@@ -129,8 +129,7 @@ class QueueWord(IntEnum):
     CAPACITY = 9
     """in: how many there are"""
     ISSUE = 10
-    PERFORM = 11
-    """in: addresses of the functions that issue and perform operations (`ptxlab.engine.turns.pending`)"""
+    """in: address of the function that issues products (`ptxlab.engine.pending_products`)"""
     END = 12
 
 

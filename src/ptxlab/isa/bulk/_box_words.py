@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab.isa.bulk._endpoints import thread_of
 from ptxlab.isa.bulk._map_cache import TileMap
-from ptxlab.isa.bulk._prepared_copy import chunks_outside
+from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy, chunks_outside
 from ptxlab.isa.bulk._tiled import Box
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, REDUCED_ELEMENTS, BoxWord
+from ptxlab.isa.operands import Op
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.isa.operations.tiles import CHUNK
+from ptxlab.isa.repeating import PendingCopy
 from ptxlab.native import address_of, move_address
 
-__all__ = ["repeat_box", "repeat_line"]
+__all__ = ["load_again", "repeat_box", "repeat_line"]
 
 _LARGEST = 1 << 62
 
@@ -99,16 +103,35 @@ def _words_of(tile: TileMap) -> _BoxWords | None:
 
 
 def repeat_box(
-    warp: WarpContext, lane: int, operation: AsyncOperation, tile: TileMap, address: int, offset: int, reduces: bool = False
+    warp: WarpContext,
+    lane: int,
+    operation: AsyncOperation,
+    tile: TileMap,
+    address: int,
+    offset: int,
+    reduces: bool = False,
+    again: Callable[[WarpContext, int, Sequence[int]], AsyncOperation] | None = None,
 ) -> None:
     """Let compiled code copy boxes of the tensor map at an address to or from such an offset in shared memory, as a lane has done.
 
-    ``reduces``: or reduce them, unless rows of a box share elements.
+    ``reduces``: or reduce them, unless rows of a box share elements. ``again`` is for copies that perform later than they are issued.
     """
     found = _words_of(tile) if warp.repeats_in_any_state else None
     if found is not None and (not reduces or found.words[BoxWord.ELEMENT]):
         found.place(offset)
-        warp.repeat_box(lane, operation, address, address_of(found.words), found)
+        warp.repeat_box(lane, operation, address, address_of(found.words), found, again)
+
+
+def load_again(op: Op, tile: TileMap, warp: WarpContext, lane: int, what: Sequence[int]) -> AsyncOperation:
+    """The copy of a box of a tensor map by a lane, from what compiled code has noted (`PendingCopy`)."""
+    coordinates = tuple(what[PendingCopy.COORDINATES : PendingCopy.COORDINATES + len(tile.box.dims)])
+    region = tile.region(coordinates, ())
+    memory = warp.machine.global_view(warp, region.address, region.size, False, region.size)
+    cta, offset = warp.machine.shared_at(warp, what[PendingCopy.ADDRESS])
+    home, at = warp.machine.shared_at(warp, what[PendingCopy.BARRIER])
+    copy = PreparedTmaCopy(b"", tile, coordinates, region, region, memory)
+    perform = partial(copy.deliver, [(cta, offset, home.mbarriers[at])])
+    return AsyncOperation(op.opcode, op, warp.cta, perform, thread=thread_of(warp, lane))
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ptxlab._records import dataclass
 from ptxlab.isa import context, operations
-from ptxlab.isa.bulk._box_words import repeat_box
+from ptxlab.isa.bulk._box_words import load_again, repeat_box
 from ptxlab.isa.bulk._endpoints import (
     Target,
     delivered,
@@ -193,7 +193,9 @@ def load(warp: context.WarpContext) -> None:
             accesses = partial(copy.loaded, targets)
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
             operation.tile_at = partial(_tile_at, warp, copy)
-        repeat_box(warp, lane, operation, copy.tile, address, place[1])
+        again = None if spread else partial(load_again, warp.op, copy.tile)
+        repeat_box(warp, lane, operation, copy.tile, address, place[1], again=again)
+
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:

@@ -164,7 +164,7 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             warp.repeat(operation, *about, function, given, (ready.plan, kept), ask, again)
 
 
-def _operation(op: Op, plan: Plan, accumulate: bool, scale: int, warp: context.WarpContext, lane: int) -> AsyncOperation:
+def _operation(op: Op, plan: Plan, accumulate: bool, scale: int, warp: context.WarpContext, lane: int, _: object) -> AsyncOperation:
     """The operation of an instruction that a lane has executed, and which disables no lanes."""
     cta_group = cta_group_of(warp.cta, 2 if op.q.cta_group == "cta_group::2" else 1)
     return operation_of(op, warp, lane, cta_group, *_Ready(plan, warp.machine.observed).functions(cta_group, accumulate, scale, None))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab._records import dataclass
+from ptxlab.engine.pending_products import ProductRow
 from ptxlab.engine.turns.pending import PendingRow
 from ptxlab.engine.turns.words import QueueWord
 from ptxlab.isa.tcgen05 import commit_of
@@ -25,11 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["CompiledOperations", "PendingOperations", "compiled_operations"]
 
 _PENDING, _ROW = int(QueueWord.PENDING), int(PendingRow.END)
-_ORDER, _IS_TOLD, _FUNCTION = int(PendingRow.ORDER), int(PendingRow.IS_TOLD), int(PendingRow.FUNCTION)
+_ORDER, _IS_TOLD, _PERFORM = int(PendingRow.ORDER), int(PendingRow.IS_TOLD), int(PendingRow.PERFORM)
 _CONTEXT, _LANE, _EXECUTION = int(PendingRow.CONTEXT), int(PendingRow.LANE), int(PendingRow.EXECUTION)
-_SIGNAL, _SIGNAL_OP = int(PendingRow.SIGNAL), int(PendingRow.SIGNAL_OP)
-_SIGNAL_ADDRESS, _SIGNAL_CTAS = int(PendingRow.SIGNAL_ADDRESS), int(PendingRow.SIGNAL_CTAS)
+_ARRIVES, _DATA, _SIGNAL = int(PendingRow.ARRIVES), int(PendingRow.DATA), int(ProductRow.SIGNAL)
+_SIGNAL_OP, _SIGNAL_ADDRESS, _SIGNAL_CTAS = int(ProductRow.SIGNAL_OP), int(ProductRow.SIGNAL_ADDRESS), int(ProductRow.SIGNAL_CTAS)
 _FEWEST = 16
+
+
+@cache
+def _function(address: int) -> Callable[[int], int]:
+    """The function that performs the operation of a row."""
+    function: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+    return function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,15 +47,15 @@ class CompiledOperations:
 
     Attributes
     ----------
-    issue, perform : addresses of the functions that issue and perform them
-    operation : makes the operation that repeats an execution, by the number of the execution, the address of the context, and the lane
+    issue : address of the function that issues products
+    operation : makes the operation that repeats an execution, by the number of the execution, the address of the context, the lane, and
+        what its row says of it (`PendingRow.DATA`)
     thread : the key of the thread that has issued an operation, by the address of the context, and the lane
     signal : lets an operation be followed by a commit of its thread, by the index of the commit, its operands, and the same
     """
 
     issue: int
-    perform: int
-    operation: Callable[[int, int, int], AsyncOperation]
+    operation: Callable[[int, int, int, Sequence[int]], AsyncOperation]
     thread: Callable[[int, int], Hashable]
     signal: Callable[[AsyncOperation, int, int, int, int, int], None]
 
@@ -59,7 +68,7 @@ class PendingOperations:
     words : those of `QueueWord`
     """
 
-    __slots__ = ("_address", "_compiled", "_known", "_order", "_orders", "_perform", "_rows", "_words")
+    __slots__ = ("_address", "_compiled", "_known", "_order", "_orders", "_rows", "_words")
 
     def __init__(self, words: memoryview) -> None:
         self._words = words
@@ -68,14 +77,12 @@ class PendingOperations:
         """By row, the operations that the machine has issued, or waits for."""
         self._orders: dict[Hashable, int] = {}
         self._compiled: CompiledOperations | None = None
-        self._perform: Callable[[int], int] | None = None
         self._grow(_FEWEST)
 
     def share(self, compiled: CompiledOperations) -> None:
         """Let compiled code issue and perform operations."""
         self._compiled = compiled
-        self._perform = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(compiled.perform)
-        self._words[QueueWord.ISSUE], self._words[QueueWord.PERFORM] = compiled.issue, compiled.perform
+        self._words[QueueWord.ISSUE] = compiled.issue
 
     def _grow(self, size: int) -> None:
         order: NDArray[np.int64] = np.arange(size, dtype=np.int64)
@@ -112,7 +119,7 @@ class PendingOperations:
             self._rows[first + _ORDER] = 0
         else:
             self._rows[first + _ORDER] = order if type(order) is int else self._orders.setdefault(order, ~len(self._orders))
-        self._rows[first + _IS_TOLD], self._rows[first + _FUNCTION] = 1, 0
+        self._rows[first + _IS_TOLD], self._rows[first + _PERFORM] = 1, 0
         self._words[_PENDING] = count + 1
 
     def oldest(self, at: int) -> int:
@@ -128,7 +135,8 @@ class PendingOperations:
     def performs(self, at: int) -> bool:
         """Let compiled code perform the operation at a position; False if the machine must, and nothing has been done."""
         first = self._order[at] * _ROW
-        return bool(self._rows[first + _FUNCTION]) and not self._perform(self._address + 8 * first)  # type: ignore[misc]
+        perform = self._rows[first + _PERFORM]
+        return bool(perform) and not _function(perform)(self._address + 8 * first)
 
     def take(self, at: int) -> AsyncOperation:
         """Remove the operation at a position and return it."""
@@ -164,8 +172,9 @@ class PendingOperations:
     def take_over_signals(self) -> None:
         """Let the machine perform the commits that compiled code has issued; the mbarrier objects on which they arrive may change."""
         for row in self._order[: len(self)].tolist():
-            if self._rows[row * _ROW + _SIGNAL]:
+            if self._known[row] is None and self._rows[row * _ROW + _ARRIVES]:
                 self._operation(row)
+                self._rows[row * _ROW + _PERFORM] = 0
 
     def _operation(self, row: int) -> AsyncOperation:
         """The operation of a row. When it performs, the machine is told from now on."""
@@ -173,9 +182,10 @@ class PendingOperations:
         if found is None:
             rows = self._rows
             assert self._compiled is not None
-            found = self._compiled.operation(rows[first + _EXECUTION], rows[first + _CONTEXT], rows[first + _LANE])
+            what = rows[first + _DATA : first + _ROW].tolist()
+            found = self._compiled.operation(rows[first + _EXECUTION], rows[first + _CONTEXT], rows[first + _LANE], what)
             self._known[row], rows[first + _IS_TOLD] = found, 1
-            if rows[first + _SIGNAL]:
+            if rows[first + _ORDER] and rows[first + _SIGNAL]:
                 about = rows[first + _SIGNAL_OP], rows[first + _SIGNAL_ADDRESS], rows[first + _SIGNAL_CTAS]
                 rows[first + _SIGNAL] = 0
                 self._compiled.signal(found, *about, rows[first + _CONTEXT], rows[first + _LANE])
@@ -191,10 +201,10 @@ def compiled_operations(launch: Launch, warps: Mapping[int, Warp], executable: E
     if repetitions is None:
         return None
 
-    def operation(number: int, context: int, lane: int) -> AsyncOperation:
+    def operation(number: int, context: int, lane: int, what: Sequence[int]) -> AsyncOperation:
         execution = repetitions.executions[number - 1]
         assert isinstance(execution, RepeatedExecution)
-        return execution.operation(warps[context], lane)
+        return execution.operation(warps[context], lane, what)
 
     def thread(context: int, lane: int) -> Hashable:
         warp = warps[context]
@@ -207,4 +217,4 @@ def compiled_operations(launch: Launch, warps: Mapping[int, Warp], executable: E
         made = commit_of(launch.program.ops[index], warp, lane, [each.mbarriers[offset] for each in receivers], (after,))
         launch.scheduler.perform_after(made, (after,))
 
-    return CompiledOperations(*map(executable.support_function, ("issuepending", "performpending")), operation, thread, signal)
+    return CompiledOperations(executable.support_function("issuepending"), operation, thread, signal)

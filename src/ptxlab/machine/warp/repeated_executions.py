@@ -30,7 +30,7 @@ class RepeatedExecution:
     given: Sequence[int]
     kept: object
     ask: int = 0
-    again: Callable[[Warp, int], AsyncOperation] | None = None
+    again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None
 
     def is_worth(self, launch: Launch) -> bool:
         """Whether it is entered, whose operation performs later: not at the first time if observers have to tell what they do."""
@@ -57,9 +57,9 @@ class RepeatedExecution:
             found.add(*name, (*ask, *record, *note), self.ask)
         return True
 
-    def operation(self, warp: Warp, lane: int) -> AsyncOperation:
-        """The operation of a repetition by a lane of a warp, for the machine to perform."""
+    def operation(self, warp: Warp, lane: int, what: Sequence[int]) -> AsyncOperation:
+        """The operation of a repetition by a lane of a warp, for the machine to perform; ``what`` compiled code has noted of it."""
         assert self.again is not None
-        made = self.again(warp, lane)
+        made = self.again(warp, lane, what)
         made.then = partial(self.enter, warp.launch, made)
         return made

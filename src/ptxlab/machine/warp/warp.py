@@ -200,7 +200,7 @@ class Warp(Registers):
         given: Sequence[int],
         kept: object,
         ask: int = 0,
-        again: Callable[[Warp, int], AsyncOperation] | None = None,
+        again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
         found = self.launch.host_memory.repetitions
@@ -214,9 +214,17 @@ class Warp(Registers):
         if found is not None:
             self.cta.memory.repeated[0], self.cta.memory.repeated[1] = found.known(state), bases
 
-    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(
+        self,
+        lane: int,
+        operation: AsyncOperation,
+        tensor_map: int,
+        words: int,
+        kept: object,
+        again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
+    ) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept)
+        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again if self.launch.observer is None else None)
 
     def repeat_cancellation(self, operation: AsyncOperation) -> None:
         """Let compiled code cancel clusters; see `ptxlab.isa.WarpContext`."""
@@ -232,7 +240,7 @@ class Warp(Registers):
         given: Sequence[int],
         kept: object,
         ask: int = 0,
-        again: Callable[[Warp, int], AsyncOperation] | None = None,
+        again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> bool:
         """Enter an execution with the values of registers in a lane, when its operation has performed; False if it cannot be repeated."""
         if again is None and not operation.done:

@@ -130,6 +130,8 @@ class QueueWord(IntEnum):
     """in: how many there are"""
     ISSUE = 10
     """in: address of the function that issues products (`ptxlab.engine.pending_products`)"""
+    POLLED = 11
+    """in: how many groups of lanes wait that only the scheduler can continue, which it tests when no warp can run"""
     END = 12
 
 

@@ -48,7 +48,10 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
 
 
 def _last_pending(c: Function, context: Value, lanes: Value) -> Value:
-    """The row of the last operation of a thread that has not performed, or null; the function returns -1 if the machine must look for it."""
+    """The row of the last operation of a thread that has not performed, or null.
+
+    The function returns -1 if the machine must look for it.
+    """
     bases, queue = context.pointer(Word.REPEATED_IN).pointer(1), context.pointer(Word.QUEUE)
     unless(c, bases.ne(0))
     order, thread = bases.word(ORDER_BASE), context.convert("ptrtoint", "i64")

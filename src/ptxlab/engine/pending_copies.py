@@ -57,7 +57,10 @@ def emit_perform_copy(module: Module) -> None:
     home, at = window_place(row.word(CopyRow.NOTED + PendingCopy.BARRIER))
     counted = find_object(c, context, home, at, c.const("i64", -1) * words.word(BoxWord.TRANSACTION))
     unless_awaited(c, counted, counted.transactions.ne(0))
-    source, target = (row.pointer(CopyRow.SOURCE), words.pointer(BoxWord.OUTSIDE)), (row.pointer(CopyRow.TARGET), row.pointer(CopyRow.INSIDE))
+    source, target = (
+        (row.pointer(CopyRow.SOURCE), words.pointer(BoxWord.OUTSIDE)),
+        (row.pointer(CopyRow.TARGET), row.pointer(CopyRow.INSIDE)),
+    )
     c.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
     counted.perform(c.const("i64", 0))
     emit_progress(context, 2)

@@ -68,12 +68,12 @@ Of a copy of a box the first one is the address of its `BoxWord`, and the addres
 
 The word after that is the address of calls for observers, 0 if there are none. A call is two words (`Call`); behind the last one is a 0.
 
-The next one is the address of a function that is called before them with the same arguments as the function of the execution, 0 if there is
-none. If its result is not 0, the handler must be called.
+The next one is the address of a function that is called before them with the same arguments as the function of the execution, 0 if there
+is none. If its result is not 0, the handler must be called.
 
-Where operations are issued first and perform later (`ptxlab.engine.turns.pending`), the calls are those for the performance, and the next word
-is the address of those for the issue. The last word is the number of the execution among `Repetitions.executions`, 0 if it has none: then it
-is not repeated there.
+Where operations are issued first and perform later (`ptxlab.engine.turns.pending`), the calls are those for the performance; the next word
+is the address of those for the issue. The last word is the number of the execution among `Repetitions.executions`; it is not repeated there
+if this is 0.
 """
 _CALL_BYTES = 16
 MOST_RECEIVERS = 16

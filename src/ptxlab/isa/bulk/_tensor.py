@@ -197,7 +197,6 @@ def load(warp: context.WarpContext) -> None:
         repeat_box(warp, lane, operation, copy.tile, address, place[1], again=again)
 
 
-
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:
     """The box of a copy's tensor map at other coordinates, as it is copied to an offset in shared memory."""
     region = copy.tile.region(coordinates, ())

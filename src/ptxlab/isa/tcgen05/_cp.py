@@ -306,9 +306,7 @@ def commit_of(
     op: Op, warp: context.WarpContext, lane: int, barriers: Sequence[context.Mbarrier], after: Sequence[operations.AsyncOperation]
 ) -> operations.AsyncOperation:
     """The operation of a commit that a lane has executed: it arrives on mbarriers when others have performed."""
-    return operations.AsyncOperation(
-        op.opcode, op, warp.cta, partial(_arrive, barriers), thread=thread_of(warp, lane), after=tuple(after)
-    )
+    return operations.AsyncOperation(op.opcode, op, warp.cta, partial(_arrive, barriers), thread=thread_of(warp, lane), after=tuple(after))
 
 
 def _nothing_to_track(warp: context.WarpContext) -> None:

@@ -63,9 +63,10 @@ class Freed:
 class CtaGroup:
     """The CTAs of a .cta_group: one CTA, or a CTA pair with the even rank first.
 
-    ``queue`` identifies the queue in which their operations perform in order: the address of the first one's shared memory. ``places`` are the base addresses for compiled code: 0, then
-    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of
-    the collector buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
+    ``queue`` identifies the queue in which their operations perform in order: the address of the first one's shared memory. ``places`` are
+    the base addresses for compiled code: 0, then for each CTA those of shared and tensor memory. ``bases`` is the address of an array that
+    holds them, and behind those of a pair that of the collector buffers. ``products`` are those that observers have asked for, by plan, and
+    whether they are added.
     """
 
     ctas: tuple[context.Cta, ...]

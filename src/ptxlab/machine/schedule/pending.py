@@ -193,7 +193,7 @@ class PendingOperations:
 
 
 def compiled_operations(launch: Launch, warps: Mapping[int, Warp], executable: Executable) -> CompiledOperations | None:
-    """What the launch, whose operations perform later than they are issued, needs for those that compiled code issues; None if there are none.
+    """What the launch, whose operations perform later than they are issued, needs for those that compiled code issues, if there are any.
 
     ``warps`` are those that have been able to run, by the addresses of their contexts.
     """

@@ -26,6 +26,7 @@ __all__ = [
     "emit_wake",
     "find_arrival",
     "find_object",
+    "place_in",
     "shared_of",
     "unless",
     "unless_awaited",
@@ -83,6 +84,11 @@ def window_place(address: Value) -> tuple[Value, Value]:
     """The CTA rank and the offset of an address in the shared window, or of a generic one."""
     address = address - address.uge(_WINDOW).select(address.constant(SHARED_WINDOW), 0)
     return address >> SHARED_RANK_SHIFT, address & (1 << SHARED_RANK_SHIFT) - 1
+
+
+def place_in(rank: Value, offset: Value) -> Value:
+    """Both in one number (`ptxlab.isa.repeating.place_of`)."""
+    return (rank << SHARED_RANK_SHIFT) | offset
 
 
 def shared_of(c: Function, context: Value, rank: Value) -> tuple[Value, Value]:

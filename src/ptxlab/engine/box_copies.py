@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from ptxlab._records import dataclass
-from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
+from ptxlab.engine.arrivals import (
+    ObjectRow,
+    emit_progress,
+    emit_wake,
+    find_object,
+    place_in,
+    shared_of,
+    unless,
+    unless_awaited,
+    window_place,
+)
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.pending_copies import emit_issue_copy, emit_perform_copy
 from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
@@ -72,7 +82,8 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
         with c.when(context.word(Word.DEFERRED).ne(0)):
             find_object(c, context, home, at, c.const("i64", 0))
-            emit_issue_copy(c, context, known, copy, box.words, (box.outer(), target, box.order), (address, barrier))
+            places = place_in(rank, offset), place_in(home, at)
+            emit_issue_copy(c, context, known, copy, box.words, (box.outer(), target, box.order), places)
             box.mark(map_row)
             c.ret(0)
         row = find_object(c, context, home, at, count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.arrivals import emit_progress, emit_wake, find_arrival, find_object, unless, window_place
+from ptxlab.engine.arrivals import emit_progress, emit_wake, find_arrival, find_object, place_in, unless, window_place
 from ptxlab.engine.context import Word
 from ptxlab.engine.pending_products import ProductRow
 from ptxlab.engine.turns.pending import PendingRow, row_at
@@ -41,7 +41,7 @@ def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
                 with c.each_bit(ctas) as each:
                     find_object(c, context, each, offset, c.const("i64", 0))
             row.store(Value(c, "ptr", "@arrive"), ProductRow.SIGNAL)
-            row.set_words({ProductRow.SIGNAL_ADDRESS: address, ProductRow.SIGNAL_CTAS: ctas, ProductRow.SIGNAL_OP: op})
+            row.set_words({ProductRow.SIGNAL_PLACE: place_in(rank, offset), ProductRow.SIGNAL_CTAS: ctas, ProductRow.SIGNAL_OP: op})
             row.set_word(PendingRow.ARRIVES, 1)
             c.ret(0)
     c.ret(c.call("arrive", "i64", context, address, ctas))

@@ -33,11 +33,11 @@ assert CopyRow.END <= PendingRow.END
 
 
 def emit_issue_copy(
-    c: Function, context: Value, known: Value, copy: Value, words: Value, ends: tuple[Value, Value, Value], addresses: tuple[Value, Value]
+    c: Function, context: Value, known: Value, copy: Value, words: Value, ends: tuple[Value, Value, Value], places: tuple[Value, Value]
 ) -> None:
     """Issue a copy (`CopyWord`) with the words of a box; the function returns -1 where the handler must be called.
 
-    ``ends`` are the addresses that the row has from `CopyRow.SOURCE` on, ``addresses`` those of the box and of the mbarrier object.
+    ``ends`` are the addresses that the row has from `CopyRow.SOURCE` on, ``places`` those of the box and of the mbarrier object.
     """
     row = emit_free_row(c, context, known, -1)
     row.store(words, CopyRow.BOX)
@@ -45,9 +45,9 @@ def emit_issue_copy(
         row.store(end, index)
     with c.loop(words.word(BoxWord.RANK), entered=True) as i:
         row.store(copy.load("i64", i + CopyWord.COORDINATES), i + (CopyRow.NOTED + PendingCopy.COORDINATES))
-    noted: dict[int, Value | int] = {CopyRow.NOTED + PendingCopy.ADDRESS: addresses[0], CopyRow.NOTED + PendingCopy.BARRIER: addresses[1]}
-    about = {PendingRow.ORDER: 0, PendingRow.ARRIVES: 1}
-    emit_issue_row(row, context, known, copy.word(CopyWord.LANE), Value(c, "ptr", "@perform"), noted | about)
+    noted: dict[int, Value | int] = {CopyRow.NOTED + PendingCopy.PLACE: places[0], CopyRow.NOTED + PendingCopy.BARRIER: places[1]}
+    noted |= {PendingRow.ORDER: 0, PendingRow.ARRIVES: 1}
+    emit_issue_row(row, context, known, copy.word(CopyWord.LANE), Value(c, "ptr", "@perform"), noted)
 
 
 def emit_perform_copy(module: Module) -> None:

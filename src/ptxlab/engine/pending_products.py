@@ -27,7 +27,7 @@ class ProductRow(IntEnum):
     """address of the bases, and the words that are given to the function"""
     SIGNAL = GIVEN + _MOST_GIVEN
     """address of ``i64 arrive(context, address, ctas)``, which performs a commit; -1, and nothing is done, if the machine must; or 0"""
-    SIGNAL_ADDRESS = SIGNAL + 1
+    SIGNAL_PLACE = SIGNAL + 1
     SIGNAL_CTAS = SIGNAL + 2
     """its operands"""
     SIGNAL_OP = SIGNAL + 3
@@ -69,7 +69,7 @@ def _emit_perform(module: Module) -> None:
     with c.when(ask.ne(0)), c.when(c.call(ask, "i64", *arguments).ne(0)):
         c.ret(-1)
     with c.when(signal.ne(0)):
-        operands = row.word(ProductRow.SIGNAL_ADDRESS), row.word(ProductRow.SIGNAL_CTAS)
+        operands = row.word(ProductRow.SIGNAL_PLACE), row.word(ProductRow.SIGNAL_CTAS)
         with c.when(c.call(signal, "i64", context, *operands).ne(0)):
             c.ret(-1)
     emit_calls(c, context, row.pointer(ProductRow.CALLS), row.word(PendingRow.LANE), -1)

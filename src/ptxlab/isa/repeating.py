@@ -6,21 +6,28 @@ from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
 
-__all__ = ["ORDER_BASE", "PendingCopy", "RepeatedByCompiledCode"]
+__all__ = ["ORDER_BASE", "PendingCopy", "RepeatedByCompiledCode", "place_of"]
 
 ORDER_BASE = 1
 """The index of the base of an execution that is the `AsyncOperation.queue` of its operation."""
 
 
+def place_of(place: int) -> tuple[int, int]:
+    """The CTA rank and the offset of a place in the shared memory of a cluster, as compiled code notes it; the CTA may have exited."""
+    return place >> SHARED_RANK_SHIFT, place & (1 << SHARED_RANK_SHIFT) - 1
+
+
 class PendingCopy(IntEnum):
     """What compiled code notes of a copy of a box that has not performed, for the machine."""
 
-    ADDRESS = 0
+    PLACE = 0
     BARRIER = 1
-    """the addresses of the box in shared memory, and of the mbarrier object"""
+    """the places of the box in shared memory, and of the mbarrier object (`place_of`)"""
     COORDINATES = 2
     """as many as the tensor has dimensions"""
     END = COORDINATES + 5

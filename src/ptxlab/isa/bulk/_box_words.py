@@ -19,7 +19,7 @@ from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, REDUCED_ELEMENTS, B
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.isa.operations.tiles import CHUNK
-from ptxlab.isa.repeating import PendingCopy
+from ptxlab.isa.repeating import PendingCopy, place_of
 from ptxlab.native import address_of, move_address
 
 __all__ = ["load_again", "repeat_box", "repeat_line"]
@@ -127,10 +127,10 @@ def load_again(op: Op, tile: TileMap, warp: WarpContext, lane: int, what: Sequen
     coordinates = tuple(what[PendingCopy.COORDINATES : PendingCopy.COORDINATES + len(tile.box.dims)])
     region = tile.region(coordinates, ())
     memory = warp.machine.global_view(warp, region.address, region.size, False, region.size)
-    cta, offset = warp.machine.shared_at(warp, what[PendingCopy.ADDRESS])
-    home, at = warp.machine.shared_at(warp, what[PendingCopy.BARRIER])
+    (rank, offset), (home, at) = place_of(what[PendingCopy.PLACE]), place_of(what[PendingCopy.BARRIER])
+    cluster = warp.cta.cluster
     copy = PreparedTmaCopy(b"", tile, coordinates, region, region, memory)
-    perform = partial(copy.deliver, [(cta, offset, home.mbarriers[at])])
+    perform = partial(copy.deliver, [(cluster[rank], offset, cluster[home].mbarriers[at])])
     return AsyncOperation(op.opcode, op, warp.cta, perform, thread=thread_of(warp, lane))
 
 

@@ -26,7 +26,7 @@ from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
-from ptxlab.machine.schedule.pending import compiled_operations
+from ptxlab.machine.schedule.pending import operations_of
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.schedule.turns import begin_turns, turns_of
 from ptxlab.machine.warp.context_words import fill_cta_words, fill_launch_words
@@ -118,8 +118,7 @@ class Launch(Prepared, AddressedMemory):
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
         if scheduler is None and (turns := turns_of(self, executable.dispatch_address)) is not None:
-            operations = compiled_operations(self, turns.warps, executable) if self.deferred else None
-            self.scheduler.share(turns, executable.run_turns(turns.words, turns.address), operations)
+            self.scheduler.share(turns, executable.run_turns(turns.words, turns.address), operations_of(self, turns.warps, executable))
         self._template = executable.template.data
         self.observations = Observations(self)
         self.wake, self.enqueue, self.unperformed = self.scheduler.wake, self.scheduler.issue, self.scheduler.unperformed

@@ -114,8 +114,8 @@ class Operations:
     def finish_operations(self, cta: CtaState) -> None:
         """Perform the pending operations of a CTA that exits."""
         queue = cta.group.queue
-        while queue.pending and any(o.cta is cta for o in queue.pending):
-            self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
+        while (at := queue.pending.first_of(cta)) >= 0:
+            self._perform(queue, at)
 
     def unperformed(self, cta: CtaState, queue: Hashable, thread: Hashable | None = None) -> list[AsyncOperation]:
         """The operations that perform in a queue, and have not: all, or those of a thread; see `ptxlab.isa.context.Machine`."""

@@ -5,32 +5,34 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab._records import dataclass
 from ptxlab.engine.pending_products import ProductRow
 from ptxlab.engine.turns.pending import PendingRow
 from ptxlab.engine.turns.words import QueueWord
+from ptxlab.isa.repeating import place_of
 from ptxlab.isa.tcgen05 import commit_of
 from ptxlab.machine.warp.repeated_executions import RepeatedExecution
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
+    from ptxlab.isa.context import WarpContext
     from ptxlab.isa.operations import AsyncOperation
+    from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["CompiledOperations", "PendingOperations", "compiled_operations"]
+__all__ = ["CompiledOperations", "PendingOperations", "operations_of"]
 
 _PENDING, _ROW = int(QueueWord.PENDING), int(PendingRow.END)
 _ORDER, _IS_TOLD, _PERFORM = int(PendingRow.ORDER), int(PendingRow.IS_TOLD), int(PendingRow.PERFORM)
 _CONTEXT, _LANE, _EXECUTION = int(PendingRow.CONTEXT), int(PendingRow.LANE), int(PendingRow.EXECUTION)
 _ARRIVES, _DATA, _SIGNAL = int(PendingRow.ARRIVES), int(PendingRow.DATA), int(ProductRow.SIGNAL)
-_SIGNAL_OP, _SIGNAL_ADDRESS, _SIGNAL_CTAS = int(ProductRow.SIGNAL_OP), int(ProductRow.SIGNAL_ADDRESS), int(ProductRow.SIGNAL_CTAS)
+_SIGNAL_OP, _SIGNAL_PLACE, _SIGNAL_CTAS = int(ProductRow.SIGNAL_OP), int(ProductRow.SIGNAL_PLACE), int(ProductRow.SIGNAL_CTAS)
 _FEWEST = 16
 
 
@@ -41,23 +43,44 @@ def _function(address: int) -> Callable[[int], int]:
     return function
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CompiledOperations:
     """What the machine needs for operations that compiled code issues.
 
-    Attributes
+    Parameters
     ----------
+    launch : its operations perform later than they are issued
+    warps : those that have been able to run, by the addresses of their contexts
     issue : address of the function that issues products
-    operation : makes the operation that repeats an execution, by the number of the execution, the address of the context, the lane, and
-        what its row says of it (`PendingRow.DATA`)
-    thread : the key of the thread that has issued an operation, by the address of the context, and the lane
-    signal : lets an operation be followed by a commit of its thread, by the index of the commit, its operands, and the same
     """
 
-    issue: int
-    operation: Callable[[int, int, int, Sequence[int]], AsyncOperation]
-    thread: Callable[[int, int], Hashable]
-    signal: Callable[[AsyncOperation, int, int, int, int, int], None]
+    def __init__(self, launch: Launch, warps: Mapping[int, Warp], issue: int) -> None:
+        self._launch, self._warps, self.issue = launch, warps, issue
+
+    def operation(self, number: int, context: int, lane: int, what: Sequence[int]) -> AsyncOperation:
+        """Make the operation that repeats an execution with a number; ``what`` its row says of it (`PendingRow.DATA`)."""
+        repetitions = self._launch.host_memory.repetitions
+        assert repetitions is not None
+        execution = repetitions.executions[number - 1]
+        assert isinstance(execution, RepeatedExecution)
+        return execution.operation(self._warps[context], lane, what)
+
+    def thread(self, context: int, lane: int) -> Hashable:
+        """The key of a thread."""
+        warp = self._warps[context]
+        return warp.cta.ctaid, warp.warp_id, lane
+
+    def cta(self, context: int) -> CtaState:
+        """The CTA of a warp."""
+        return self._warps[context].cta
+
+    def signal(self, after: AsyncOperation, index: int, place: int, ctas: int, context: int, lane: int) -> None:
+        """Let a commit perform after an operation of its thread."""
+        launch, warp = self._launch, self._warps[context]
+        rank, offset = place_of(place)
+        receivers = [cta for cta in warp.cta.cluster if (ctas >> cta.rank & 1 if ctas else cta.rank == rank)]
+        barriers = [cta.mbarriers[offset] for cta in receivers]
+        made = commit_of(launch.program.ops[index], cast("WarpContext", warp), lane, barriers, (after,))
+        launch.scheduler.perform_after(made, (after,))
 
 
 class PendingOperations:
@@ -155,6 +178,19 @@ class PendingOperations:
         found, self._known[row] = self._known[row], None
         return found
 
+    def first_of(self, cta: CtaState) -> int:
+        """The position of the first operation of a CTA, -1 if there is none."""
+        for at, row in enumerate(self._order[: len(self)].tolist()):
+            operation = self._known[row]
+            if operation is not None:
+                whose = operation.cta
+            else:
+                assert self._compiled is not None
+                whose = self._compiled.cta(self._rows[row * _ROW + _CONTEXT])
+            if whose is cta:
+                return at
+        return -1
+
     def of_thread(self, queue: Hashable, thread: Hashable) -> list[AsyncOperation]:
         """The operations of a thread that perform in a queue, in order; of those that the machine does not know only the last one."""
         found: list[AsyncOperation] = []
@@ -186,35 +222,13 @@ class PendingOperations:
             found = self._compiled.operation(rows[first + _EXECUTION], rows[first + _CONTEXT], rows[first + _LANE], what)
             self._known[row], rows[first + _IS_TOLD] = found, 1
             if rows[first + _ORDER] and rows[first + _SIGNAL]:
-                about = rows[first + _SIGNAL_OP], rows[first + _SIGNAL_ADDRESS], rows[first + _SIGNAL_CTAS]
+                about = rows[first + _SIGNAL_OP], rows[first + _SIGNAL_PLACE], rows[first + _SIGNAL_CTAS]
                 rows[first + _SIGNAL] = 0
                 self._compiled.signal(found, *about, rows[first + _CONTEXT], rows[first + _LANE])
         return found
 
 
-def compiled_operations(launch: Launch, warps: Mapping[int, Warp], executable: Executable) -> CompiledOperations | None:
-    """What the launch, whose operations perform later than they are issued, needs for those that compiled code issues, if there are any.
-
-    ``warps`` are those that have been able to run, by the addresses of their contexts.
-    """
-    repetitions = launch.host_memory.repetitions
-    if repetitions is None:
-        return None
-
-    def operation(number: int, context: int, lane: int, what: Sequence[int]) -> AsyncOperation:
-        execution = repetitions.executions[number - 1]
-        assert isinstance(execution, RepeatedExecution)
-        return execution.operation(warps[context], lane, what)
-
-    def thread(context: int, lane: int) -> Hashable:
-        warp = warps[context]
-        return warp.cta.ctaid, warp.warp_id, lane
-
-    def signal(after: AsyncOperation, index: int, address: int, ctas: int, context: int, lane: int) -> None:
-        warp = warps[context]
-        cta, offset = launch.shared_at(warp, address)
-        receivers = [each for each in cta.cluster if ctas >> each.rank & 1] if ctas else [cta]
-        made = commit_of(launch.program.ops[index], warp, lane, [each.mbarriers[offset] for each in receivers], (after,))
-        launch.scheduler.perform_after(made, (after,))
-
-    return CompiledOperations(executable.support_function("issuepending"), operation, thread, signal)
+def operations_of(launch: Launch, warps: Mapping[int, Warp], executable: Executable) -> CompiledOperations | None:
+    """What lets compiled code issue operations of a launch; None if all of them perform at once, or it repeats none."""
+    issues = launch.deferred and launch.host_memory.repetitions is not None
+    return CompiledOperations(launch, warps, executable.support_function("issuepending")) if issues else None

@@ -216,7 +216,6 @@ class Repetitions:
         self._calls: dict[int, tuple[Sequence[Call], Sequence[Call]]] = {}
         """By place."""
         self.executions: list[object] = []
-        self._met: set[Hashable] = set()
 
     def number(self, state: Hashable) -> int:
         """The number of a state; no other state ever has it."""
@@ -230,12 +229,6 @@ class Repetitions:
     def known(self, state: Hashable) -> int:
         """The number of a state, 0 if it has none."""
         return self._states.get(state, 0)
-
-    def met(self, name: Hashable) -> bool:
-        """Whether this has been asked before with the same name since the table was cleared."""
-        before = len(self._met)
-        self._met.add(name)
-        return len(self._met) == before
 
     def add(
         self,
@@ -307,7 +300,6 @@ class Repetitions:
 
     def clear(self) -> None:
         """Remove all executions."""
-        self._met.clear()
         if self._kept:
             self._table.fill(0)
             self._calls.clear()

@@ -118,7 +118,13 @@ class _Ready:
 
     plan: Plan
     observed: bool
+    is_met: bool = False
     known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
+
+    def is_worth(self) -> bool:
+        """Whether compiled code is told of an execution that performs later: not of the first one if there are observers, who need time."""
+        was_met, self.is_met = self.is_met, True
+        return was_met or not self.observed
 
     def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
         """The functions of an operation, in the order of `launch`; those for observers only if there are any."""
@@ -157,7 +163,9 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
-        if disabled is None and warp.repeats and (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
+        if disabled is not None or not (operation.done or ready.is_worth()) or not warp.repeats:
+            continue
+        if (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
             function, given, ask, kept = repeated_use(warp, found, ready.plan.held, ws)
             again = partial(_operation, op, ready.plan, accumulate, form.bits_to_shift) if kept is None else None
             about = repeated_state(warp, cta_group), cta_group.bases

@@ -32,12 +32,6 @@ class RepeatedExecution:
     ask: int = 0
     again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None
 
-    def is_worth(self, launch: Launch) -> bool:
-        """Whether it is entered, whose operation performs later: not at the first time if observers have to tell what they do."""
-        found = launch.host_memory.repetitions
-        assert found is not None
-        return launch.observer is None or found.met((self.op, self.state, *self.values))
-
     def enter(self, launch: Launch, operation: AsyncOperation) -> bool:
         """Let compiled code repeat the execution, whose operation has performed; False if an observer cannot."""
         observer, found, kept = launch.observer, launch.host_memory.repetitions, self.kept

@@ -249,8 +249,7 @@ class Warp(Registers):
         execution = RepeatedExecution(self.op.index, state, values, function, given, kept, ask, again)
         if operation.done:
             return execution.enter(self.launch, operation)
-        if execution.is_worth(self.launch):
-            operation.then = partial(execution.enter, self.launch, operation)
+        operation.then = partial(execution.enter, self.launch, operation)
         return True
 
     def join_warpgroup(self, words: int) -> None:

@@ -204,7 +204,7 @@ class Plan:
         """What is multiplied, for observers."""
         found: MatrixProduct | None = cta_group.products.get((self, accumulate))
         if found is None:
-            accumulator = cta_group.queue, self.column, self.d_lane
+            accumulator = cta_group.name, self.column, self.d_lane
             size = self.column, self.columns, self.lanes
             found = cta_group.products[self, accumulate] = MatrixProduct(
                 self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, self._tensor_a

@@ -63,14 +63,15 @@ class Freed:
 class CtaGroup:
     """The CTAs of a .cta_group: one CTA, or a CTA pair with the even rank first.
 
-    ``queue`` identifies the queue in which their operations perform in order: the address of the first one's shared memory. ``places`` are
-    the base addresses for compiled code: 0, then for each CTA those of shared and tensor memory. ``bases`` is the address of an array that
-    holds them, and behind those of a pair that of the collector buffers. ``products`` are those that observers have asked for, by plan, and
-    whether they are added.
+    ``queue`` identifies the queue in which their operations perform in order: the address of the first one's shared memory, which CTAs have
+    one after the other. ``name`` identifies the CTAs themselves. ``places`` are the base addresses for compiled code: 0, then for each CTA
+    those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of the collector
+    buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
     """
 
     ctas: tuple[context.Cta, ...]
     queue: int = field(init=False)
+    name: Hashable = field(init=False)
     places: tuple[int, ...] = field(init=False)
     bases: int = field(init=False)
     products: BoundedCache[Hashable, MatrixProduct] = field(init=False, default_factory=lambda: BoundedCache(1024))
@@ -79,6 +80,7 @@ class CtaGroup:
     def __post_init__(self) -> None:
         self.places = 0, *(address for cta in self.ctas for address in (cta.shared_address, cta.tensor_address))
         self.queue = self.places[ORDER_BASE]
+        self.name = "tcgen05", id(self.ctas[0])
         self._table = np.zeros(COLLECTORS_BASE + 1, np.int64)
         self._table[: len(self.places)] = self.places
         self._table[COLLECTORS_BASE] = state_of(self.ctas[0]).collectors.address

@@ -208,9 +208,10 @@ class PendingOperations:
     def take_over_signals(self) -> None:
         """Let the machine perform the commits that compiled code has issued; the mbarrier objects on which they arrive may change."""
         for row in self._order[: len(self)].tolist():
-            if self._known[row] is None and self._rows[row * _ROW + _ARRIVES]:
+            first = row * _ROW
+            if self._rows[first + _PERFORM] and self._rows[first + _ARRIVES]:
                 self._operation(row)
-                self._rows[row * _ROW + _PERFORM] = 0
+                self._rows[first + _PERFORM] = 0
 
     def _operation(self, row: int) -> AsyncOperation:
         """The operation of a row. When it performs, the machine is told from now on."""

@@ -65,8 +65,8 @@ class CtaGroup:
 
     ``queue`` identifies the queue in which their operations perform in order: the address of the first one's shared memory, which CTAs have
     one after the other. ``name`` identifies the CTAs themselves. ``places`` are the base addresses for compiled code: 0, then for each CTA
-    those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of the collector
-    buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
+    those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of the
+    collector buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
     """
 
     ctas: tuple[context.Cta, ...]

@@ -29,6 +29,8 @@ from ptxlab.tables import BLOCK_SCALED_KINDS
 __all__ = ["DecodedForm", "form_of", "is_weight_stationary"]
 
 _NONE = Unused()
+_WORTH_OBSERVING = 8
+"""With observers compiled code is told of an execution that performs later if a CTA group has executed it so often."""
 _PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """The default of .scale_vectorsize; .kind::mxf4nvf4 has none."""
@@ -118,13 +120,13 @@ class _Ready:
 
     plan: Plan
     observed: bool
-    is_met: bool = False
+    times: int = 0
     known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
 
     def is_worth(self) -> bool:
-        """Whether compiled code is told of an execution that performs later: not of the first one if there are observers, who need time."""
-        was_met, self.is_met = self.is_met, True
-        return was_met or not self.observed
+        """Whether compiled code is told of an execution that performs later: observers need time to say what it has to do."""
+        self.times += 1
+        return not self.observed or self.times >= _WORTH_OBSERVING
 
     def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
         """The functions of an operation, in the order of `launch`; those for observers only if there are any."""

@@ -201,7 +201,7 @@ class Compiled:
         count = max((len(w) for w in words), default=WIDTH)
         results = [np.zeros(count, f"u{size_of(t)}") for t in body.results]
         arrays = [*(np.ascontiguousarray(w) for w in words), *results]
-        function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays), ctypes.c_int64)(self.library.address(f"form{index}"))
+        function = self.library.function(f"form{index}", None, *[ctypes.c_void_p] * len(arrays), ctypes.c_int64)
         function(*(a.ctypes.data for a in arrays), count // WIDTH)
         return results
 
@@ -235,3 +235,16 @@ def run_numpy(body: Body, words: Sequence[Words]) -> list[Words]:
 def with_numpy(form: Form, words: Sequence[Words]) -> list[Words]:
     """Results of a form as words; a source of type ``any`` is the immediate `LUT`."""
     return run_numpy(body_of(form), words)
+
+
+def compare_with_numpy(batch: Sequence[Form], count: int) -> None:
+    """Both backends on so many words give the same bits."""
+    compiled = Compiled([body_of(form) for form in batch])
+    for i, form in enumerate(batch):
+        words = [cases(type, count, seed) for seed, type in enumerate(t for t in form.sources if t != "any")]
+        for got, want in zip(compiled(i, words), with_numpy(form, words), strict=True):
+            if words:
+                bad = np.flatnonzero(got != want)
+                assert not bad.size, (
+                    f"{form.opcode}({', '.join(hex(w[bad[0]]) for w in words)}): LLVM {got[bad[0]]:#x}, NumPy {want[bad[0]]:#x}"
+                )

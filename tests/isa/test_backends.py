@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import numpy as np
 import pytest
 
 from tests.sweep_helpers import one_in
 
-from .form_helpers import Compiled, Form, body_of, cases, forms, pure_rows, with_numpy
+from .form_helpers import Form, compare_with_numpy, forms, pure_rows
 
 COUNT = 512
 BATCH = 200
@@ -28,12 +27,4 @@ BATCHES = [
 
 @pytest.mark.parametrize("batch", one_in(4, [b for _, b in BATCHES]), ids=[name for name, _ in BATCHES])
 def test_same_bits(batch: list[Form]) -> None:
-    compiled = Compiled([body_of(form) for form in batch])
-    for i, form in enumerate(batch):
-        words = [cases(type, COUNT, seed) for seed, type in enumerate(t for t in form.sources if t != "any")]
-        for got, want in zip(compiled(i, words), with_numpy(form, words), strict=True):
-            if words:
-                bad = np.flatnonzero(got != want)
-                assert not bad.size, (
-                    f"{form.opcode}({', '.join(hex(w[bad[0]]) for w in words)}): LLVM {got[bad[0]]:#x}, NumPy {want[bad[0]]:#x}"
-                )
+    compare_with_numpy(batch, COUNT)

@@ -22,7 +22,7 @@ PATIENCE = 60
 def module() -> Iterator[tuple[Any, Any]]:
     """A target machine, and a module in a context of its own."""
     binding = _compile._initialise()
-    with _compile._machine(0) as machine, binding.create_context() as context, binding.parse_assembly(IR, context) as found:
+    with _compile._machine(0, native.host()) as machine, binding.create_context() as context, binding.parse_assembly(IR, context) as found:
         found.triple, found.data_layout = machine.triple, str(machine.target_data)
         yield machine, found
 

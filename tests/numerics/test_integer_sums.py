@@ -156,6 +156,19 @@ def test_scales_of_groups_as_integers(spread: int) -> None:
         agree(A, B, np.full((M, N), c), "e2m1", "mxf4nvf4", **given)
 
 
+@pytest.mark.parametrize("spread", range(2, 7))
+def test_sums_of_groups_that_float32_does_not_hold(spread: int) -> None:
+    """Odd numbers of units on both sides of 2^24: with a C of one unit or a few, they are not what the sum of both rounded ones is."""
+    A, B = np.full((M, 64), 6.0), np.full((N, 64), 6.0)
+    A[:, 16:32] = 0
+    A[:, 16] = B[:, 16] = 0.5
+    scale_a = encode(np.tile([1.875, 1.125 * 2.0**-spread, 1.875, 1.875], (M, 1)), "ue4m3")
+    scale_b = encode(np.tile([1.875, 1.125, 1.875, 1.875], (N, 1)), "ue4m3")
+    for exponent in range(-16, -4):
+        C = np.full((M, N), 2.0**exponent)
+        agree(A, B, C, "e2m1", "mxf4nvf4", scale_a=scale_a, scale_b=scale_b, scale="ue4m3", block=16)
+
+
 def test_terms_of_groups_that_cancel_but_for_their_last_bit() -> None:
     """1/4 * 80/64 - 1/4 * 81/64 = -2^-8: the difference is lost from the exponent on whose window does not reach so far."""
     A, B = np.zeros((M, 64)), np.zeros((N, 64))

@@ -1,7 +1,7 @@
-"""Support functions that copy or reduce boxes of tensor maps, or contiguous bytes, where that is certain to be legal and continues nobody.
+"""Support functions that copy or reduce boxes of tensor maps where that is certain to be legal and continues nobody.
 
 The machine says how to copy the boxes of a tensor map (`ptxlab.isa.native_ops.BoxWord`). Whether this is still the tensor map at its
-address, whether a box is wholly inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
+address, which part of a box is inside the tensor, and where it goes, is found out at each copy; nothing is done where the handler must be
 called.
 """
 
@@ -21,54 +21,71 @@ from ptxlab.engine.arrivals import (
     unless_awaited,
     window_place,
 )
+from ptxlab.engine.box_parts import emit_find_part
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.pending_copies import emit_issue_copy, emit_perform_copy
-from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
+from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["LINE_REDUCE", "LINE_STORE", "REDUCE", "STORE", "emit_box_load", "emit_box_store", "emit_line_store", "load_name", "store_name"]
+__all__ = [
+    "LOAD",
+    "READABLE",
+    "REDUCE",
+    "ROWS_LOAD",
+    "ROWS_STORE",
+    "STORE",
+    "WRITABLE",
+    "Box",
+    "emit_box_load",
+    "emit_box_store",
+    "emit_find_allocation",
+    "load_name",
+    "store_name",
+]
 
 _MAP_BYTES = 8 * BoxWord.UNIT
-_READABLE, _WRITABLE = 1, 3
+READABLE, WRITABLE = 1, 3
+"""What the flags of an allocation must have (`Word.ALLOCATIONS`)."""
 _COPY_WORDS = CopyWord.COORDINATES + BoxWord.PITCH - BoxWord.LIMIT
-STORE, REDUCE = "boxstore", "boxreduce"
-"""The first part of the names of functions that `emit_box_store` writes."""
-LINE_STORE, LINE_REDUCE = "linestore", "linereduce"
-"""The same of `emit_line_store`."""
-_LINE_ALIGNMENT = 16
+LOAD, STORE, REDUCE = "boxload", "boxstore", "boxreduce"
+"""The first part of the names of functions that `emit_box_load` and `emit_box_store` write."""
+ROWS_LOAD, ROWS_STORE = "rowsload", "rowsstore"
+"""The same of copies of four rows (`ptxlab.engine.row_copies`)."""
 
 
-def load_name(anywhere: bool, pair: bool, multicast: bool) -> str:
+def load_name(anywhere: bool, pair: bool, multicast: bool, of_rows: bool = False) -> str:
     """The name of a function that `emit_box_load` writes."""
-    return f"boxload_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
+    first = ROWS_LOAD if of_rows else LOAD
+    return f"{first}_{'cluster' if anywhere else 'cta'}_{'pair' if pair else 'one'}_{'multicast' if multicast else 'single'}"
 
 
-def store_name(operation: str, of_line: bool = False) -> str:
-    """The name of a function that `emit_box_store` or `emit_line_store` writes, for an operation or none."""
-    store, reduce = (LINE_STORE, LINE_REDUCE) if of_line else (STORE, REDUCE)
-    return f"{reduce}_{operation}" if operation else store
+def store_name(operation: str) -> str:
+    """The name of a function that `emit_box_store` writes, for an operation or none."""
+    return f"{REDUCE}_{operation}" if operation else STORE
 
 
-def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -> None:
+def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool, of_rows: type[Box] | None = None) -> None:
     """``i64 boxload_*(context, known, address, barrier, ctas, copy)``: copy a box to shared memory, and complete its bytes.
 
     ``known`` is an execution of `ptxlab.engine.repetitions`; ``copy`` has the lane and the coordinates (`CopyWord`). ``anywhere``: the box
     may belong to another CTA of the cluster; ``pair``: .cta_group::2; ``multicast``: ``ctas`` is the CTA mask. Returns 0; -1, and nothing
-    is done, where the handler must be called.
+    is done, where the handler must be called. ``of_rows``: how four rows are copied (`ptxlab.engine.row_copies`).
     """
-    _find_allocation(module)
+    kind = of_rows or Box
+    emit_find_allocation(module)
+    kind.emit_find(module)
     emit_mark_range(module)
     emit_wake(module)
     emit_perform_copy(module)
-    name = load_name(anywhere, pair, multicast)
+    name = load_name(anywhere, pair, multicast, of_rows is not None)
     c, (context, known, address, barrier, ctas, copy) = module.define(
         f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
     )
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN))
+    box = kind(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN))
     map_row = box.same_map()
     box.outside(copy)
     rank, offset = window_place(address)
@@ -80,16 +97,19 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     count = c.const("i64", -1) * box.words.word(BoxWord.TRANSACTION)
     if not multicast:
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
-        with c.when(context.word(Word.DEFERRED).ne(0)):
-            find_object(c, context, home, at, c.const("i64", 0))
-            places = place_in(rank, offset), place_in(home, at)
-            emit_issue_copy(c, context, known, copy, box.words, (box.outer(), target, box.order), places)
-            box.mark(map_row)
-            c.ret(0)
+        if of_rows is None:
+            with c.when(context.word(Word.DEFERRED).ne(0)):
+                unless(c, box.words.eq(known.pointer(FUNCTION)) & box.words.word(BoxWord.FILLED).eq(0))
+                find_object(c, context, home, at, c.const("i64", 0))
+                places = place_in(rank, offset), place_in(home, at)
+                emit_issue_copy(c, context, known, copy, box.words, (box.outer(), target, box.order), places)
+                box.mark(map_row)
+                c.ret(0)
         row = find_object(c, context, home, at, count)
         unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)
-        emit_calls(c, context, known.pointer(CALLS), copy, -1)
+        emit_calls(c, context, known, copy, -1)
+        box.fill(target)
         box.move(target)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
@@ -122,9 +142,11 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
             further.set(here.at(8 * _COPY_WORDS))
             here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
         further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
-        emit_calls(c, context, known.pointer(CALLS), told, -1)
+        emit_calls(c, context, known, told, -1)
         with c.each_bit(ctas) as each:
-            box.move(cluster.at(each << 4).pointer(0).at(offset))
+            target = cluster.at(each << 4).pointer(0).at(offset)
+            box.fill(target)
+            box.move(target)
             home_row = cluster.at(signalled(each) << 4)
             ObjectRow.read(signalled(each), home_row.pointer(0), home_row.word(1), at, count).perform(c.const("i64", 0))
         emit_progress(context, ctas.intrinsic("ctpop") + 1)
@@ -132,61 +154,36 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool) -
     c.ret(0)
 
 
-def emit_box_store(module: Module, operation: str = "") -> None:
+def emit_box_store(module: Module, operation: str = "", of_rows: type[Box] | None = None) -> None:
     """``i64 boxstore(context, known, address, copy)``: the same for a copy from shared memory of the CTA, by all lanes of a mask.
 
     ``boxreduce_*`` reduces by an operation instead, once for each lane.
     """
-    _find_allocation(module)
+    kind, name = of_rows or Box, store_name(operation) if of_rows is None else ROWS_STORE
+    emit_find_allocation(module)
+    kind.emit_find(module)
     emit_mark_range(module)
     if operation:
         emit_reduce(module, operation)
-    c, (context, known, address, copy) = module.define(f"i64 {store_name(operation)}(ptr context, ptr known, i64 address, ptr copy)")
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
+    c, (context, known, address, copy) = module.define(f"i64 {name}(ptr context, ptr known, i64 address, ptr copy)")
+    box = kind(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
     map_row = box.same_map()
     box.outside(copy)
     rank, offset = window_place(address)
     unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
     box.place(offset)
+    if operation:
+        unless(c, box.words.word(BoxWord.ELEMENT).ne(0))
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
-    emit_calls(c, context, known.pointer(CALLS), copy, -1)
+    emit_calls(c, context, known, copy, -1)
     box.put(source, operation, known, copy)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)
     c.ret(0)
 
 
-def emit_line_store(module: Module, operation: str = "") -> None:
-    """``i64 linestore(context, known, address, memory, copy)``: copy contiguous bytes from shared memory of the CTA to global memory.
-
-    ``linereduce_*`` reduces by an operation instead. The result is that of the functions for boxes.
-    """
-    _find_allocation(module)
-    emit_mark_range(module)
-    if operation:
-        emit_reduce(module, operation)
-    c, (context, known, address, memory, copy) = module.define(
-        f"i64 {store_name(operation, of_line=True)}(ptr context, ptr known, i64 address, i64 memory, ptr copy)"
-    )
-    box = _Box(c, context, known.pointer(FUNCTION), known.word(WORDS_GIVEN), store=True)
-    box.map_host, size = c.const("ptr", 0), box.words.word(BoxWord.FOOTPRINT)
-    rank, offset = window_place(address)
-    unless(c, (rank << SHARED_RANK_SHIFT).eq(context.word(Word.SHARED_RANK)))
-    unless(c, ((offset | memory) & (_LINE_ALIGNMENT - 1)).eq(0))
-    box.order = box.words.pointer(BoxWord.INSIDE)
-    source = box.inside(rank, offset)
-    box.at(memory, size)
-    box.describe_ends(copy, source)
-    emit_calls(c, context, known.pointer(CALLS), copy, -1)
-    box.put(source, operation, known, copy)
-    emit_progress(context, 1)
-    with c.when((box.row.word(3) & MAP_ADDRESS).ne(0)):
-        c.call("mark_range", "void", box.row.word(3), box.row.word(1), box.first, size, c.const("i32", 1))
-    c.ret(0)
-
-
-def _find_allocation(module: Module) -> None:
+def emit_find_allocation(module: Module) -> None:
     """``ptr find_allocation(context, address, size, permission)``: the row of the allocation with all these bytes, or null."""
     c, (context, address, size, permission) = module.define(
         "ptr find_allocation(ptr context, i64 address, i64 size, i64 permission)", internal=True
@@ -203,8 +200,8 @@ def _find_allocation(module: Module) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class _Box:
-    """One copy while its function is written: its words, and the address of its tensor map."""
+class Box:
+    """One copy while its function is written: its words, those of the part that is copied, and the address of its tensor map."""
 
     code: Function
     context: Value
@@ -212,9 +209,15 @@ class _Box:
     map_address: Value
     store: bool = False
     order: Value = field(init=False)
+    fill_order: Value = field(init=False)
     map_host: Value = field(init=False)
     row: Value = field(init=False)
     first: Value = field(init=False)
+
+    @staticmethod
+    def emit_find(module: Module) -> None:
+        """Emit the function that finds the words of what is copied."""
+        emit_find_part(module)
 
     def same_map(self) -> Value:
         """Return from the function unless this is the tensor map; the row of its allocation, null if it is a parameter."""
@@ -225,7 +228,7 @@ class _Box:
             unless(c, (inside + _MAP_BYTES).ule(context.word(Word.PARAM_SIZE)))
             host.set(context.pointer(Word.PARAM).at(inside))
             otherwise()
-            found = self._allocation(address, c.const("i64", _MAP_BYTES), _READABLE)
+            found = self.allocation(address, c.const("i64", _MAP_BYTES), READABLE)
             row.set(found)
             host.set(found.pointer(2).at(address - found.word(0)))
         map_type = f"<{_MAP_BYTES // 8} x i64>"
@@ -234,32 +237,49 @@ class _Box:
         self.map_host = row.get().ne(0).select(host.get(), 0)
         return row.get()
 
-    def _allocation(self, address: Value, size: Value, permission: int) -> Value:
+    def allocation(self, address: Value, size: Value, permission: int) -> Value:
+        """The row of the allocation with all these bytes; return from the function if there is none."""
         row = self.code.call("find_allocation", "ptr", self.context, address, size, self.code.const("i64", permission))
         unless(self.code, row.ne(0))
         return row
 
     def outside(self, copy: Value) -> None:
-        """Find the box in global memory; return from the function unless it is wholly inside the tensor."""
+        """Find the part of the box that is inside the tensor; return from the function where its words are not known."""
         c, words, coordinates = self.code, self.words, copy.at(8 * CopyWord.COORDINATES)
-        bits = c.variable("i64", 0)
+        bits, is_whole, used = c.variable("i64", 0), c.variable("i1", 1), words.variable()
         with c.loop(words.word(BoxWord.RANK), entered=True) as i:
             value = coordinates.load("i64", i)
-            unless(c, value.ult(words.load("i64", i + BoxWord.LIMIT)))
+            is_whole.set(is_whole.get() & value.ult(words.load("i64", i + BoxWord.LIMIT)))
             bits.set(bits.get() + value * words.load("i64", i + BoxWord.PITCH))
         unless(c, (coordinates.word(0) & (words.word(BoxWord.UNIT) - 1)).eq(0))
-        self.at(words.word(BoxWord.ADDRESS) + (bits.get() >> 3), words.word(BoxWord.EXTENT))
+        with c.when(~is_whole.get()):
+            part = c.call("find_part", "ptr", words, coordinates, c.const("i64", self.store))
+            unless(c, part.ne(0))
+            used.set(part)
+        self.words = used.get()
+        self.at(self.words.word(BoxWord.ADDRESS) + bits.get().operation("ashr", 3), self.words.word(BoxWord.EXTENT))
 
     def at(self, address: Value, size: Value) -> None:
-        """Find so many bytes in global memory, in which the box is."""
-        self.row = self._allocation(address, size, _WRITABLE if self.store else _READABLE)
+        """Find so many bytes in global memory, in which what is copied of the box is; there may be none."""
+        self.row = self.row_of(address, size, size.ne(0))
         self.first = address - self.row.word(0)
+
+    def row_of(self, address: Value, size: Value, exist: Value) -> Value:
+        """The row of the allocation with so many bytes, if they exist; one of zeros otherwise."""
+        row = self.nowhere().variable()
+        with self.code.when(exist):
+            row.set(self.allocation(address, size, WRITABLE if self.store else READABLE))
+        return row.get()
+
+    def nowhere(self) -> Value:
+        """A row of no allocation."""
+        return self.code.constants("i64", [0, 0, 0, 0])
 
     def place(self, offset: Value) -> None:
         """Find the order of the chunks at an offset in shared memory; return from the function if it is not known."""
         unless(self.code, (offset & (BOX_ALIGNMENT - 1)).eq(0))
         period = (offset & (BOX_PERIOD - 1)).operation("udiv", BOX_ALIGNMENT)
-        self.order = self.words.load("ptr", period + BoxWord.INSIDE)
+        self.order, self.fill_order = (self.words.load("ptr", period + word) for word in (BoxWord.INSIDE, BoxWord.FILL_INSIDE))
         unless(self.code, self.order.ne(0))
 
     def inside(self, rank: Value, offset: Value) -> Value:
@@ -293,12 +313,20 @@ class _Box:
         """The host address of the box in global memory."""
         return self.row.pointer(2).at(self.first)
 
+    def fill(self, shared: Value) -> None:
+        """Fill the chunks at an address in shared memory of which a part is outside the tensor."""
+        words = self.words
+        count, source = words.word(BoxWord.FILLED), (words.pointer(BoxWord.FILL), words.pointer(BoxWord.FILL_ORDER))
+        with self.code.when(count.ne(0)):
+            self.code.call(words.pointer(BoxWord.FILL_MOVE), "void", *source, shared, self.fill_order, count)
+
     def move(self, shared: Value) -> None:
         """Copy the bytes from or to an address in shared memory."""
         words = self.words
         sides = ((self.outer(), words.pointer(BoxWord.OUTSIDE)), (shared, self.order))
         source, target = reversed(sides) if self.store else sides
-        self.code.call(words.pointer(BoxWord.MOVE), "void", *source, *target, words.word(BoxWord.COUNT))
+        move = words.pointer(BoxWord.STORE if self.store else BoxWord.MOVE)
+        self.code.call(move, "void", *source, *target, words.word(BoxWord.COUNT))
 
     def put(self, shared: Value, operation: str, known: Value, copy: Value) -> None:
         """Copy the bytes from an address in shared memory, or reduce them by an operation, once for each lane."""
@@ -318,6 +346,11 @@ class _Box:
             with c.loop(words.word(BoxWord.ROWS)) as i:
                 start = self.first + outside.load("i64", i * chunks) * chunk
                 c.call("mark_range", "void", self.row.word(3), self.row.word(1), start, size, write)
+        self.mark_map(map_row)
+
+    def mark_map(self, map_row: Value) -> None:
+        """Mark that the tensor map has been read, if it is in memory."""
+        c = self.code
         with c.when(map_row.ne(0)), c.when((map_row.word(3) & MAP_ADDRESS).ne(0)):
             at = self.map_address - map_row.word(0)
             c.call("mark_range", "void", map_row.word(3), map_row.word(1), at, c.const("i64", _MAP_BYTES), c.const("i32", 0))

@@ -250,6 +250,9 @@ class Word(IntEnum):
     PERMITTED_BESIDE = 98
     """in/out: `PERMITTED` for lanes that run while others of their warp wait: they block nobody; the two change places meanwhile"""
 
+    LANES_DONE = 99
+    """out: the lanes for which compiled code has executed the instruction whose handler must be called for the others"""
+
     OPERANDS_TAKEN = 79
     """in: address of what an observer keeps for the CTA of what its products take; 0 if none does"""
 

@@ -108,10 +108,18 @@ def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
 
 
 def has_line_operands(program: Program, op: Op, line: LineOperands) -> bool:
-    """The same for a copy of contiguous bytes, to an address in a register."""
-    memory, shared, size = (op.operands[at] for at in line)
+    """The same for a copy of contiguous bytes, with addresses in registers (`ptxlab.engine.line_copies`)."""
+    operands = op.operands
+    memory = operands[line.memory]
     base = memory.base if isinstance(memory, Addr) else memory
-    return isinstance(base, Reg) and are_addresses(program, (memory, shared)) and _are_numbers(program, (size,), 32)
+    addresses = [operands[at] for at in (line.memory, line.shared, line.barrier) if at >= 0]
+    masks = [operands[at] for at in (line.ctas, line.mask) if at >= 0]
+    return (
+        isinstance(base, Reg)
+        and are_addresses(program, addresses)
+        and _are_numbers(program, (operands[line.size],), 32)
+        and _are_numbers(program, masks, 16)
+    )
 
 
 def are_addresses(program: Program, operands: Iterable[Resolved]) -> bool:

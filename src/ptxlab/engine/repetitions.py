@@ -5,8 +5,9 @@ registers, in a CTA whose state is the same, as far as the execution depends on 
 state; each state has a number. Where it may have changed, the number of the CTA's state is set to 0 until a handler knows it again.
 
 Copies of boxes of tensor maps depend on no state: compiled code itself looks at what it needs (`ptxlab.engine.box_copies`), and one
-execution tells it how to copy all boxes of a tensor map. Observers are told which box is copied, and where it goes (`CopyWord`); each
-function is called once for all CTAs that receive it. The same holds for cancellations of clusters (`ptxlab.engine.cancellations`).
+execution tells it how to copy all boxes of a tensor map. The same holds for copies of contiguous bytes, by their number
+(`ptxlab.engine.line_copies`), and for cancellations of clusters (`ptxlab.engine.cancellations`). Observers are told which box is copied,
+and where it goes (`CopyWord`); each function is called once for all CTAs that receive it.
 
 The executions are in a table that compiled code searches. It stays from launch to launch of a program. In a launch with observers each
 execution has calls of functions that do what the observers do, before what the instruction does; these executions end with the launch.
@@ -40,7 +41,6 @@ __all__ = [
     "EXECUTION",
     "FACTOR",
     "FUNCTION",
-    "ISSUED",
     "KEY",
     "MOST_RECEIVERS",
     "NO_STATE",
@@ -60,8 +60,8 @@ __all__ = [
 
 SLOTS = 4096
 """Places for executions in a table; an execution is at the first free one after that which its hash names."""
-ENTRY_WORDS = 25
-FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS, ASK, ISSUED, EXECUTION = 0, 1, 2, 16, 21, 22, 23, 24
+ENTRY_WORDS = 24
+FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS, ASK, EXECUTION = 0, 1, 2, 16, 21, 22, 23
 """Words of an execution: the function, 0 if the place is free; the instruction and the state; the values of registers; what it is given.
 
 Of a copy of a box the first one is the address of its `BoxWord`, and the address of its tensor map is what it is given.
@@ -71,9 +71,8 @@ The word after that is the address of calls for observers, 0 if there are none. 
 The next one is the address of a function that is called before them with the same arguments as the function of the execution, 0 if there
 is none. If its result is not 0, the handler must be called.
 
-Where operations are issued first and perform later (`ptxlab.engine.turns.pending`), the calls are those for the performance; the next word
-is the address of those for the issue. The last word is the number of the execution among `Repetitions.executions`; it is not repeated there
-if this is 0.
+Where operations are issued first and perform later (`ptxlab.engine.turns.pending`), the last word is the number of the execution among
+`Repetitions.executions`, otherwise 0.
 """
 _CALL_BYTES = 16
 MOST_RECEIVERS = 16
@@ -117,13 +116,13 @@ class CopyWord(IntEnum):
     BOX = 9
     """the host address of the `BoxWord` of the tensor map"""
     SOURCE = 10
-    """the host address of the first byte of the box in global memory"""
+    """the host address of the first byte of the box in global memory; of a copy between CTAs that of the source"""
     MAP = 11
     """that of the tensor map, 0 if it is a parameter of the kernel"""
     SHARES = 12
     """1 if the words before these are of a CTA that signals the same object, whose phase that one does not complete"""
     ADDRESS = 13
-    """the global address of the first byte of the box"""
+    """the global address of the first byte of the box; of a copy between CTAs where the bytes are in shared memory of the executing one"""
     COORDINATES = 14
     """all that there are"""
 
@@ -213,7 +212,7 @@ class Repetitions:
         self._states: dict[Hashable, int] = {}
         self._last_state = 0
         self._kept: list[object] = []
-        self._calls: dict[int, tuple[Sequence[Call], Sequence[Call]]] = {}
+        self._calls: dict[int, Sequence[Call]] = {}
         """By place."""
         self.executions: list[object] = []
 
@@ -240,14 +239,12 @@ class Repetitions:
         kept: object,
         calls: Sequence[Call] = (),
         ask: int = 0,
-        issued: Sequence[Call] = (),
         execution: object = None,
-        leaves: bool = True,
     ) -> None:
         """Enter an execution: what compiled code calls with the bases of the CTA and the address of the words that it is given.
 
-        ``ask`` comes first, and then ``calls``, in order; ``issued`` are those for the issue, if the operation performs later. ``kept``
-        stays alive as long as the execution is in the table. When the table is full, all others leave it, or if ``leaves`` is false this
+        ``ask`` comes first, and then ``calls``, in order. ``kept`` stays alive as long as the execution is in the table. ``execution`` is
+        for the machine, if the operation performs later. When the table is full, all others leave it, or if operations perform later this
         one is not entered. The execution takes the place of one that has the same name.
         """
         words, same = self._words, [state << STATE_SHIFT | op, *values]
@@ -261,13 +258,13 @@ class Repetitions:
             if words[entry + KEY : entry + KEY + len(same)].tolist() == same:
                 if words[entry + FUNCTION] != function:
                     break
-                if self._calls.get(at, ((), ())) != (calls, issued):
-                    self._call(at, calls, issued)
+                if self._calls.get(at, ()) != calls:
+                    self._call(at, calls)
                     self._kept.append(kept)
                 return
             at = (at + 1) % SLOTS
         if self.is_full:
-            if not leaves:
+            if execution is not None:
                 return
             self.clear()
             at = first
@@ -277,21 +274,20 @@ class Repetitions:
         for index, word in enumerate(given, entry + WORDS_GIVEN):
             words[index] = word & _WORD
         words[entry + ASK] = ask
-        if calls or issued:
-            self._call(at, calls, issued)
+        if calls:
+            self._call(at, calls)
         if execution is not None:
             self.executions.append(execution)
             words[entry + EXECUTION] = len(self.executions)
         words[entry + FUNCTION] = function
         self._kept.append(kept)
 
-    def _call(self, at: int, calls: Sequence[Call], issued: Sequence[Call]) -> None:
+    def _call(self, at: int, calls: Sequence[Call]) -> None:
         """Let the execution at a place have these calls."""
-        self._calls[at] = calls, issued
-        for word, each in ((CALLS, calls), (ISSUED, issued)):
-            table = np.array([*each, (0, 0)], np.int64)
-            self._kept.append(table)
-            self._words[at * ENTRY_WORDS + word] = address_of(table)
+        table = np.array([*calls, (0, 0)], np.int64)
+        self._calls[at] = calls
+        self._kept.append(table)
+        self._words[at * ENTRY_WORDS + CALLS] = address_of(table)
 
     @property
     def is_full(self) -> bool:
@@ -316,8 +312,9 @@ def each_receiver(code: Function, copy: Value) -> Iterator[Value]:
         place.set(here.pointer(CopyWord.NEXT))
 
 
-def emit_calls(code: Function, context: Value, calls: Value, given: Value, failed: int) -> None:
+def emit_calls(code: Function, context: Value, entry: Value, given: Value, failed: int) -> None:
     """Emit what calls the functions of an execution (`Call`), and returns ``failed`` where the handler must be called."""
+    calls = entry.pointer(CALLS)
     with code.when(calls.ne(0)):
         place = calls.variable()
         with code.loop_while(lambda: place.get().word(0).ne(0)):

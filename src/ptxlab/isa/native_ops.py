@@ -17,6 +17,7 @@ __all__ = [
     "BOX_PERIOD",
     "REDUCED_ELEMENTS",
     "REDUCED_TYPES",
+    "SPAN_SHIFT",
     "Atomic",
     "BoxWord",
     "Collective",
@@ -33,7 +34,9 @@ __all__ = [
 class BoxWord(IntEnum):
     """The int64 words that tell compiled code how to copy boxes of a tensor map in tiled mode that are wholly inside the tensor.
 
-    All elements are copied as they are, in chunks that the swizzle moves as a unit.
+    Elements are copied in chunks that the swizzle moves as a unit. The words of a part are those of the boxes of which
+    only certain elements are inside, in pieces that divide a chunk: a load fills the other chunks of the box before. So it does where
+    elements are padded.
     """
 
     MAP = 0
@@ -42,37 +45,64 @@ class BoxWord(IntEnum):
     """coordinate 0 must be a multiple of this, which is a power of two"""
     RANK = 17
     LIMIT = 18
-    """for each coordinate, exclusive"""
+    """for each coordinate, exclusive: below it the box is wholly inside"""
     PITCH = 23
     """for each coordinate, in bits of global memory"""
-    ADDRESS = 28
-    """the global address of the tensor"""
-    EXTENT = 29
+    DIM = 28
+    """for each coordinate, the size of the tensor"""
+    WRITTEN = 33
+    """the size to which stores and reductions clip coordinate 0"""
+    ACROSS = 34
+    """for each coordinate, the elements of the box"""
+    STEP = 39
+    """for each coordinate, the traversal stride"""
+    SPAN = 44
+    """for each coordinate: the first element inside the tensor, and at `SPAN_SHIFT` the first one behind; 0 if none is inside"""
+    NEXT = 49
+    """the host address of the words of a part of the box, in them that of another part; 0 if there is none"""
+    ADDRESS = 50
+    """the global address of the first byte of the box at the coordinates 0; of a part, of its first byte"""
+    EXTENT = 51
     """the bytes of global memory from the first one of a box to its last one"""
-    ROWS = 30
-    ROW_BYTES = 31
+    ROWS = 52
+    ROW_BYTES = 53
     """the bytes of a row in global memory, adjacent ones"""
-    FOOTPRINT = 32
-    """the bytes of shared memory that the rows occupy"""
-    TRANSACTION = 33
+    FOOTPRINT = 54
+    """the bytes of shared memory that the rows of the box occupy"""
+    TRANSACTION = 55
     """transaction bytes"""
-    CHUNK = 34
-    """the bytes of a chunk"""
-    COUNT = 35
-    """how many there are"""
-    MOVE = 36
-    """host address of ``void move(from, from_order, to, to_order, count)`` for chunks (`ptxlab.native.mover`)"""
-    ELEMENT = 37
+    CHUNK = 56
+    """the bytes of a chunk, or of a piece of it"""
+    COUNT = 57
+    """how many are copied"""
+    MOVE = 58
+    """host address of ``void move(from, from_order, to, to_order, count)`` for chunks (`ptxlab.native.mover`), which may round elements"""
+    STORE = 59
+    """the same for copies to global memory, which rounds none"""
+    ELEMENT = 60
     """1 + the place of the element type in `REDUCED_ELEMENTS`; 0 if no reduction takes it, or rows of a box share elements"""
-    OUTSIDE = 38
+    OUTSIDE = 61
     """host address of int64 for each chunk: its place in global memory, in chunks from the first byte"""
-    INSIDE = 39
+    INSIDE = 62
     """the same in shared memory, for each place of the box modulo `BOX_PERIOD`, in units of `BOX_ALIGNMENT`; 0 where it is not known"""
-    RANGES = 47
+    IS_SAME = 70
+    """1 if all bytes of the box in shared memory are those of the tensor"""
+    FILLED = 71
+    """how many chunks of the box are filled"""
+    FILL = 72
+    """host address of a chunk of fill values"""
+    FILL_ORDER = 73
+    """host address of as many zeros of int64 as there are such chunks"""
+    FILL_MOVE = 74
+    """`MOVE` for them"""
+    FILL_INSIDE = 75
+    """`INSIDE` for them"""
+    RANGES = 83
     """of the bytes in global memory, `ptxlab.isa.operations.MemoryAccess.where`, less the address of the first byte"""
-    END = 51
+    END = 87
 
 
+SPAN_SHIFT = 32
 REDUCED_ELEMENTS = ("u32", "s32", "b32", "u64", "s64", "b64", "f16", "bf16", "f32", "f64")
 """The element types that reductions of bulk copies take."""
 REDUCED_TYPES: Mapping[str, frozenset[str]] = {

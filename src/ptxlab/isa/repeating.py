@@ -61,9 +61,9 @@ class RepeatedByCompiledCode(Protocol):
         the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in
         host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
 
-        Where operations perform later, compiled code asks when one performs, and it repeats only executions for which ``again`` makes the
-        operation for a lane of a warp, which the machine performs if the result is not 0; the last argument means nothing. Their bases have
-        their queue at `ORDER_BASE`.
+        Where operations perform later, compiled code repeats executions only if nothing observes the launch, and ``again`` makes their
+        operation for a lane of a warp; the last argument means nothing. It asks when one performs, and if the result is not 0 the machine
+        performs it. Their bases have their queue at `ORDER_BASE`.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:
@@ -106,9 +106,12 @@ class RepeatedByCompiledCode(Protocol):
         ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
         is up to the observers.
 
-        Where operations perform later, and nothing observes the launch, compiled code copies boxes of which ``again`` makes the operation
-        for a lane of a warp, from what has been noted of the copy (`PendingCopy`).
+        Where operations perform later, compiled code copies boxes of which ``again`` makes the operation for a lane of a warp, from what
+        has been noted of the copy (`PendingCopy`).
         """
+
+    def take_lanes_left(self) -> int:
+        """Return the executing lanes for which compiled code has not executed the instruction; it asks once for each execution."""
 
     def repeat_cancellation(self, operation: AsyncOperation) -> None:
         """Let compiled code cancel clusters, by one lane, instead of calling the handler, where that is certain to be legal.

@@ -25,7 +25,7 @@ def _move_ir(size: int) -> str:
     with code.loop(code["count"]) as i:
         source, target = (code[side].at(code[f"{side}_order"].load("i64", i), unit) for side in ("from", "to"))
         target.store(source.load(unit, align=1), align=1)
-    return module.text()
+    return module.finish()
 
 
 @cache

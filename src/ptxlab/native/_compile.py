@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from ptxlab.native._emission import emit_object, hold_emission, is_concurrent, release_emission
-from ptxlab.native._host import host
+from ptxlab.native._host import Host, host, this_processor
 from ptxlab.native._llvm import llvm
 from ptxlab.native.caches import OBJECTS
 from ptxlab.native.tasks import spare_threads
@@ -67,19 +67,29 @@ def _initialise() -> Any:
     return binding
 
 
-_MACHINES: defaultdict[int, list[Any]] = defaultdict(list)
+@cache
+def _initialise_all() -> None:
+    binding = llvm()
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+
+
+_MACHINES: defaultdict[tuple[Host, int], list[Any]] = defaultdict(list)
 """Those that no thread uses."""
 
 
 @contextmanager
-def _machine(opt: int) -> Iterator[Any]:
+def _machine(opt: int, processor: Host) -> Iterator[Any]:
     """A target machine for this thread alone."""
-    idle = _MACHINES[opt]
+    idle = _MACHINES[processor, opt]
     try:
         machine = idle.pop()
     except IndexError:
-        target, here = _initialise().Target.from_default_triple(), host()
-        machine = target.create_target_machine(cpu=here.cpu, features=here.features, opt=opt, jit=True, reloc="pic", codemodel="jitdefault")
+        binding = _initialise()
+        if processor.triple != this_processor().triple:
+            _initialise_all()
+        target, (cpu, features) = binding.Target.from_triple(processor.triple), (processor.cpu, processor.features)
+        machine = target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True, reloc="pic", codemodel="jitdefault")
     try:
         yield machine
     finally:
@@ -100,7 +110,7 @@ def _tuning(opt: int) -> Any:
 
 @cache
 def _new_jit() -> Any:
-    with _machine(0) as machine:
+    with _machine(0, this_processor()) as machine:
         return _initialise().create_lljit_compiler(machine, use_jit_link=False)
 
 
@@ -192,7 +202,7 @@ def compile_ir(
 
 
 def compile_object(ir: str, *, opt: int = 0, light: bool = False, key: str | None = None) -> bytes:
-    """Object code of LLVM IR for this processor, compiled or from the cache: what `compile_ir` loads."""
+    """Object code of LLVM IR for the processor `host`, compiled or from the cache: what `compile_ir` loads."""
     if key is None:
         key = object_key(ir, opt, light)
     image = OBJECTS.read(key)
@@ -209,7 +219,7 @@ def spare_compilers() -> int:
 
 def _object(ir: str, opt: int, light: bool) -> bytes:
     binding = _initialise()
-    with _machine(opt) as machine, binding.create_context() as context, binding.parse_assembly(ir, context) as module:
+    with _machine(opt, host()) as machine, binding.create_context() as context, binding.parse_assembly(ir, context) as module:
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
         if opt:
             with binding.create_pass_builder(machine, _tuning(opt)) as passes:

@@ -12,15 +12,30 @@ from ptxlab.native._host import host
 if TYPE_CHECKING:
     from ptxlab.native.builder import Function
 
-__all__ = ["SLOT_ALIGN", "Constant", "Operand", "Value", "Variable", "element_of", "lanes_of", "literal", "vector"]
+__all__ = [
+    "SLOT_ALIGN",
+    "Constant",
+    "Operand",
+    "Value",
+    "Variable",
+    "element_of",
+    "has_byte_pairs",
+    "lanes_of",
+    "literal",
+    "vector",
+]
 
 _PAIR_DOT = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
 """The instructions for `Value.pair_dot`, by the number of lanes."""
-_BYTE_DOT = {4: ("ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"), 8: ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")}
-_BYTE_DOT[16] = "avx512.pmaddubs.w.512", "avx512.pmaddw.d.512"
-"""The instructions for `Value.add_byte_dot` where there is none for all of it."""
+_BYTE_PAIRS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
+"""The instructions for `Value.byte_pairs`, by the number of lanes."""
 _BITS = {"half": 16, "float": 32, "double": 64, "ptr": 64}
 _OVERLOADS = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+def has_byte_pairs(lanes: int) -> bool:
+    """Whether this processor has an instruction for `Value.byte_pairs` of vectors of so many 32-bit lanes."""
+    return host().has_pair_byte_dot and lanes in _BYTE_PAIRS and 32 * lanes <= host().vector_bits
 
 
 def vector(element: str, lanes: int) -> str:
@@ -193,19 +208,26 @@ class Value:
         The sum of two neighbouring products must fit 16 bits.
         """
         lanes = lanes_of(self.type)
-        fits = lanes in _BYTE_DOT and 32 * lanes <= host().vector_bits
-        if fits and host().has_added_dots:
+        if host().has_added_dots and lanes in _BYTE_PAIRS and 32 * lanes <= host().vector_bits:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
             some = vector("i8", 4 * lanes)
             return self._call_intrinsic(name, self.type, [self, unsigned.cast(some), signed.cast(some)])
-        if fits and host().has_pair_byte_dot:
-            (of_bytes, of_words), some = _BYTE_DOT[lanes], vector("i8", 4 * lanes)
-            words = self._call_intrinsic(f"llvm.x86.{of_bytes}", vector("i16", 2 * lanes), [unsigned.cast(some), signed.cast(some)])
-            return self + self._call_intrinsic(f"llvm.x86.{of_words}", self.type, [words, words.constant(1)])
+        if has_byte_pairs(lanes):
+            pairs = unsigned.byte_pairs(signed)
+            return self + pairs.cast(self.type).pair_dot(unsigned.constant(0x00010001))
         total = self
         for place in (0, 8, 16, 24):
             total = total + ((unsigned >> place) & 255) * (signed << (24 - place)).operation("ashr", 24)
         return total
+
+    def byte_pairs(self, signed: Value) -> Value:
+        """The sums of the products of neighbouring bytes of each i32 lane, unsigned ones with signed ones: two i16 for each lane.
+
+        Only where `has_byte_pairs`. Each sum must fit 16 bits.
+        """
+        lanes = lanes_of(self.type)
+        some = vector("i8", 4 * lanes)
+        return self._call_intrinsic(f"llvm.x86.{_BYTE_PAIRS[lanes]}", vector("i16", 2 * lanes), [self.cast(some), signed.cast(some)])
 
     def max(self, other: Operand) -> Value:
         """The larger of two signed integers or floats."""

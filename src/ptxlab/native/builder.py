@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ptxlab.native._values import SLOT_ALIGN, Constant, Operand, Value, Variable, element_of, lanes_of, literal, vector
+from ptxlab.native._values import SLOT_ALIGN, Constant, Operand, Value, Variable, element_of, has_byte_pairs, lanes_of, literal, vector
 
-__all__ = ["Constant", "Function", "Module", "Operand", "Otherwise", "Value", "Variable", "element_of", "lanes_of", "vector"]
+__all__ = [
+    "Constant",
+    "Function",
+    "Module",
+    "Operand",
+    "Otherwise",
+    "Value",
+    "Variable",
+    "element_of",
+    "has_byte_pairs",
+    "lanes_of",
+    "vector",
+]
 
 _FLOATS = {"i32": "float", "i64": "double"}
 """Floats of the size of integers."""

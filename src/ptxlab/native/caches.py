@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ptxlab import _version
 from ptxlab._digests import blake2b
-from ptxlab.native._host import host
+from ptxlab.native._host import Host, host
 from ptxlab.native._llvm import llvm
 
 __all__ = ["OBJECTS", "BoundedCache", "DiskCache", "cache_directory", "cache_folder", "made_once"]
@@ -210,7 +210,7 @@ def _sealed(key: str, payload: bytes) -> bytes:
 
 
 @cache
-def _toolchain() -> bytes:
+def _toolchain(processor: Host) -> bytes:
     """What besides the request decides the code: our version and sources, llvmlite with its LLVM, and the processor."""
     import llvmlite
 
@@ -219,7 +219,7 @@ def _toolchain() -> bytes:
         for path in [source] if source.endswith(".py") else sorted(_modules(root, source)):
             text = _contents(f"{root}/{path}")
             digest.update(f"{path} {len(text)}\n".encode() + text)
-    digest.update(repr((_version.__version__, llvmlite.__version__, llvm().llvm_version_info, host())).encode())
+    digest.update(repr((_version.__version__, llvmlite.__version__, llvm().llvm_version_info, processor)).encode())
     return digest.digest()
 
 
@@ -246,5 +246,5 @@ def _modules(root: str, folder: str) -> Iterator[str]:
                 yield from _modules(root, f"{folder}/{entry.name}")
 
 
-OBJECTS = DiskCache("", ".o", _toolchain)
+OBJECTS = DiskCache("", ".o", lambda: _toolchain(host()))
 """Object code."""

@@ -34,7 +34,7 @@ def double_ir() -> str:
         with code.loop(code["count"]) as k:
             cell.store(_fma(code, row.load("double", k), column.load("double", k), cell.load("double")))
     code.do("call void @llvm.set.rounding(i32 1) strictfp")
-    return module.text()
+    return module.finish()
 
 
 def _fma(code: Function, a: Value, b: Value, c: Value) -> Value:

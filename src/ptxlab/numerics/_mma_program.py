@@ -228,4 +228,4 @@ def _program_ir() -> str:
     code, (program, bases) = module.define("i64 ask(ptr program, ptr bases)")
     zero = code.const("i32", 0)
     code.ret(code.call("run", "i64", program, bases, zero, zero))
-    return module.text()
+    return module.finish()

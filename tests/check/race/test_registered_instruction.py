@@ -14,6 +14,7 @@ from ptxlab.check.race._sanitizer import _FENCES, Sanitizer
 from ptxlab.isa import CATALOGUE, load_all
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import Effect
+from ptxlab.machine.launch.launch import Launch
 
 from .invented_instruction import registered
 from .small_kernels import SCHEDULES, launch
@@ -91,10 +92,15 @@ def test_every_service_row_has_effects() -> None:
 
 
 def test_every_effect_has_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Sanitizer] = []
-    monkeypatch.setattr(race, "observe", lambda launch: made.append(Sanitizer(launch)) or made[0])
+    known = {effect.__name__ for effect in _FENCES}
+
+    def observe(launch: Launch) -> Sanitizer:
+        made = Sanitizer(launch)
+        known.update(effect.__name__ for effect in made._handlers)
+        return made
+
+    monkeypatch.setattr(race, "observe", observe)
     launch("", check=["race"])
-    known = {effect.__name__ for effect in (*made[0]._handlers, *_FENCES)}
     assert {effect.__name__ for effect in _subclasses(Effect)} == known
 
 

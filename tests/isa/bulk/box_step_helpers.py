@@ -121,13 +121,16 @@ BYTES: NDArray[np.uint8] = np.random.default_rng(5).integers(0, 256, (64, 512), 
 
 
 def tensor_maps(tensor: Any, some_bytes: Any) -> list[ptxlab.TensorMap]:
-    """Boxes of 1,024 bytes, the last one with elements that are rounded."""
+    """Boxes of 1,024 bytes; the last ones have rounded elements, rows that end within 16 bytes, single rows, and padded elements."""
     return [
         ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B"),
         ptxlab.TensorMap(some_bytes, box=(32, 32), swizzle="32B"),
         ptxlab.TensorMap(some_bytes, box=(64, 16)),
         ptxlab.TensorMap(tensor, box=(32, 16), swizzle="64B", dims=(128, 64), strides=(512,)),
         ptxlab.TensorMap(some_bytes, box=(16, 16), swizzle="64B", dims=(128, 64), strides=(512,), dtype="tf32"),
+        ptxlab.TensorMap(tensor, box=(64, 8), swizzle="128B", dims=(101, 40), strides=(512,)),
+        ptxlab.TensorMap(tensor, box=(128, 1), dims=(201, 40), strides=(512,)),
+        ptxlab.TensorMap(some_bytes, box=(128, 16), swizzle="128B", dims=(896, 40), strides=(512,), dtype="b4x16_p64"),
     ]
 
 

@@ -61,11 +61,20 @@ WRITES = {
 }
 
 
+BOX = """shl.b32 x, i, 6;
+cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [buffer], [map, {x, y}], [mb];"""
+LINE = """shl.b32 x, i, 10; mad.lo.u32 x, y, 512, x; cvt.u64.u32 at, x; add.u64 at, at, in;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [buffer], [at], 1024, [mb];"""
+"""The rows of a CTA as contiguous bytes."""
+
+
 @pytest.mark.parametrize("distance", [0, 8])
+@pytest.mark.parametrize("read", [BOX, LINE])
 @pytest.mark.parametrize("way", WRITES)
-def test_workers(distance: int, way: str) -> None:
+def test_workers(distance: int, read: str, way: str) -> None:
     """What compiled code copies is marked: each CTA writes to a row that it has read itself, or that another CTA reads."""
-    loaded, found = ptxlab.loads(CONFLICT.replace("WRITE", WRITES[way])).kernel(), []
+    assert BOX in CONFLICT
+    loaded, found = ptxlab.loads(CONFLICT.replace(BOX, read).replace("WRITE", WRITES[way])).kernel(), []
     for workers in (1, 2, 2):
         tensor = np.arange(8 * CTAS * 256, dtype=np.uint16).reshape(-1, 256)
         out = np.zeros(4 * CTAS, np.uint32)

@@ -19,6 +19,7 @@ from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles, Standin
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands.compiled.copies import CompiledCopies
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
+from ptxlab.check.operands.compiled.lines import repeated_line
 from ptxlab.check.operands.elements.check import ElementCheck
 from ptxlab.check.operands.elements.parts import SharedPart, TensorPart
 from ptxlab.check.operands.scales.check import ScaleCheck
@@ -152,6 +153,8 @@ class OperandCheck(Observer):
             return self._tensor_copies.repetition(operation, operation.tensor_copy())
         if all(each is None for each in (operation.product, operation.tiles, operation.bytes_copied, operation.words)):
             return ObservedRepetition()
+        if operation.bytes_copied is not None:
+            return repeated_line(operation) if self._noted else ObservedRepetition()
         return (self._compiled if operation.tiles is None else self._copies).repetition(operation)
 
     def _words_of(self, cta: Any) -> Words | None:

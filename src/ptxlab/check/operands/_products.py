@@ -12,6 +12,7 @@ from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.calls import KEPT_FIRST, KEPT_LAST
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
+from ptxlab.check.operands.compiled.prepared import PreparedOperands
 from ptxlab.check.operands.compiled.scales import ArrayWord
 from ptxlab.check.operands.words.images import WORD
 from ptxlab.check.operands.words.repeated import LastTaken, Repeated
@@ -49,23 +50,29 @@ class Accumulator:
     number : its number among all of the launch
     words : the images of operands that threads have copied
     images : images of operands in tiles, by number
+    prepared : operands that bulk copies have brought
     """
 
     number: int
     words: LastTaken
     images: Mapping[int, Images]
+    prepared: PreparedOperands
     _tiles: tuple[Images, list[PlacedTile | None]] | None = None
     _operands: tuple[MatrixOperand, ...] | None = None
 
     @property
     def operands(self) -> tuple[MatrixOperand, ...] | None:
         """Its operands; compiled code may have entered another instruction."""
-        repeated, tiled = self.words.repeated(), self.words.tiled
-        return self.images[tiled].operands if tiled else self._operands if repeated is None else repeated.operands
+        repeated, tiled, prepared = self.words.repeated(), self.words.tiled, self.words.prepared
+        if tiled:
+            return self.images[tiled].operands
+        if repeated is not None:
+            return repeated.operands
+        return self.prepared.of(prepared) if prepared else self._operands
 
     def takes(self, operands: tuple[MatrixOperand, ...]) -> None:
         """An instruction takes these operands."""
-        self._operands = operands
+        self._operands, self.words.prepared = operands, self.prepared.number(operands)
 
     def tiles(self, shared: SharedTiles) -> tuple[Images, list[PlacedTile | None]] | None:
         """The images of its operands, and the tiles in which these begin; None for one that has been replaced since."""
@@ -162,6 +169,7 @@ class CompiledProducts:
         self._alike, self._steps = alike, steps
         self._joins, self._boxed = launch.program.joins_parts_of_words, BoxedCalls(repetitions.address)
         self.images: dict[int, Images] = {}
+        self._prepared = PreparedOperands()
         self._numbers: dict[Hashable, int] = {}
         """Of accumulators, by their places in tensor memory, or by the warpgroup and the registers."""
 
@@ -169,7 +177,7 @@ class CompiledProducts:
         """A new accumulator of a CTA. Those of all CTAs at the same place have one number."""
         where = (product.column, product.accumulator[-1]) if product.columns else product.accumulator[1:]
         number = self._numbers.setdefault(where, len(self._numbers))
-        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images)
+        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images, self._prepared)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code compares a product; None if something is to be compared that it does not know."""
@@ -177,6 +185,8 @@ class CompiledProducts:
         known: KnownProduct | None = None if product is None else product.watched
         if product is None or known is None or len(product.ctas) != len(known.ctas):
             return None
+        if (prepared := self._of_prepared(operation, product, known)) is not None:
+            return prepared
         kept = self._kept.get(operation.op.index)
         words = self._by_words and not (product.scales and len(known.ctas) > 1)
         found = self._of_words(operation, product, known.ctas) if words else None
@@ -197,6 +207,24 @@ class CompiledProducts:
                     return None
                 found = together(found, others)
         return found
+
+    def _of_prepared(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> ObservedRepetition | None:
+        """How compiled code repeats a product of operands that bulk copies have brought; None of others, and if more is compared."""
+        operands, beside = product.operands, product.scales or product.tensor_a is not None or self._has_others(operation, product, known)
+        if not self._by_words or self._joins or beside or any(operand.overlaps for operand in operands):
+            return None
+        for part in known.ctas:
+            words, brought = part.memory.words, (operand.chunks[:1] for operand in operands)
+            if words is None or part.memory.shared.placed or part.accumulator.number >= MOST_ACCUMULATORS:
+                return None
+            if not all(map(words.were_brought, brought)):
+                return None
+        if not self._words.are_judged(operands):
+            return None
+        found = self._prepared.add(operands, self._alike)
+        about = columns_of(product), product.accumulate, self._repetitions.address
+        calls = [found.calls(part.accumulator.number, *about, _number(known.ctas, i)) for i, part in enumerate(known.ctas)]
+        return _together([(found, each) for each in calls])
 
     def _of_scales(
         self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct], by_threads: bool

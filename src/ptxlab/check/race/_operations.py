@@ -231,7 +231,11 @@ class Operations:
         elif not is_recorded:
             first.keep(_digest(self._recorder.shadow, accesses))
         if is_recorded:
-            self._recorder.judge(clocks, agent)
+            box = _of(operation).box
+            if box is not None and box.rows:
+                self._recorder.judge_each(clocks, agent, accesses)
+            else:
+                self._recorder.judge(clocks, agent)
             return
         unwatched = op.index in self._recorder.unwatched_sources
         for access in accesses:

@@ -21,6 +21,7 @@ from ptxlab.check.race.shadow.issue_ir import words_of_issue
 from ptxlab.check.race.shadow.shadow import ACCUMULATOR, Shadow
 from ptxlab.check.race.shadow.shadow_words import (
     ACCESSES_TOO,
+    ALL_COPIES,
     ANNOUNCES,
     ARRIVES_ONCE,
     BULK_COMMIT,
@@ -87,6 +88,8 @@ _TENSOR_SPACE = tuple(kind in TENSOR_SPACE for kind in Kind)
 _TRANSFERS = tuple(kind in (Kind.LD, Kind.ST) for kind in Kind)
 """By kind of access, whether it is one to tensor memory, and whether by tcgen05.ld or tcgen05.st."""
 _KIND_SHIFT = HOW_SHIFT + 1
+_GRANULE = 32
+"""The most bytes of a granule of shared or global memory."""
 _NO_ACCUMULATOR = bytes(ACCUMULATOR.size)
 
 Handler: TypeAlias = "Callable[[Warp, Op], None]"
@@ -186,6 +189,24 @@ class AccessRecorder:
         if self._words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, self.shadow.suspects(), before=rows)
 
+    def judge_each(self, clocks: Clocks, agent: Agent, accesses: Iterable[MemoryAccess]) -> None:
+        """The same for the accesses of one operation, one after the other, in the order in which compiled code has recorded them."""
+        if not self._words[_SUSPECTS_WORD]:
+            return
+        suspects, every = self.shadow.suspects(), list(accesses)
+        of: list[int] = []
+        for granule in suspects[:, 4].tolist():
+            rest = range(of[-1] if of else 0, len(every))
+            of.append(next((number for number in rest if _touches(every[number], granule)), rest.start))
+        for number in sorted(set(of)):
+            self.findings.judge(clocks, agent, suspects[np.array(of) == number])
+
+
+def _touches(access: MemoryAccess, granule: int) -> bool:
+    """Whether an access concerns a granule."""
+    starts = access.starts.astype(np.int64)
+    return bool(((starts < granule + _GRANULE) & (granule < starts + access.sizes)).any())
+
 
 def _how(access: MemoryAccess) -> int:
     """What the second word of an entry says of an access beside its kind."""
@@ -239,7 +260,9 @@ def _describe_step(op: Op) -> tuple[int, int] | None:
 
 def _describe_wait(op: Op) -> tuple[int, int]:
     """The words `OpWord.HOW` and `OpWord.DETAIL` of a wait that compiled code may complete."""
-    if isinstance(op.effects, WaitGroup) and not op.effects.everything:
+    if isinstance(op.effects, WaitGroup):
+        if op.effects.everything:
+            return HANDLED | COPY_WAIT, ALL_COPIES
         (pending,) = op.operands
         assert isinstance(pending, Const)
         return HANDLED | COPY_WAIT, pending.value & 0xFFFFFFFF

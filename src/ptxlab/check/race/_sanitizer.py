@@ -152,6 +152,10 @@ class Sanitizer(Observer):
             outside.accessed(accessed_ranges(self.launch, self._global))
         return ()
 
+    def forget(self) -> None:
+        for each in (self._buffer, self._findings, self._operations, self):
+            vars(each).clear()
+
     def uses(self, replay: Callable[[], Replay], completed: bool = True) -> Uses:
         return self._findings.conditional.uses(replay, self.launch, completed)
 

@@ -6,15 +6,16 @@ Where their outcome is certain (`ptxlab.engine.direct_services`), and where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import field
+from collections.abc import Callable
 
 from ptxlab._records import dataclass
-from ptxlab.engine.box_copies import load_name, store_name
+from ptxlab.engine.box_copies import ROWS_STORE, load_name, store_name
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.direct_services import MBARRIER_TOKEN, coordinates_of
+from ptxlab.engine.line_copies import line_load_name, line_store_name
 from ptxlab.engine.llvm._known_executions import known_name, repeat_name
+from ptxlab.engine.llvm._lane_operands import LaneOperands
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.engine.mbarrier_rows import Cell, is_complete, row_address
@@ -32,7 +33,7 @@ from ptxlab.isa.effects import (
     Unit,
     WaitGroup,
 )
-from ptxlab.isa.operands import Const, Op, Reg, Resolved, Unused
+from ptxlab.isa.operands import Op, Reg, Resolved, Unused
 from ptxlab.isa.warpgroup_words import GroupWord
 from ptxlab.native.builder import Value
 
@@ -79,7 +80,7 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
     """Emit code that repeats an execution for the one lane of ``mask`` if the machine has said how, and continues with ``go_on``.
 
     Otherwise execution reaches the code that the caller emits next, which returns to the scheduler. ``registers`` decide what it does. All
-    lanes issue their warp's share of a wgmma.mma_async. Several lanes may store the same box to the same place.
+    lanes issue their warp's share of a wgmma.mma_async. Several lanes may store the same box to the same place, or copy contiguous bytes.
     """
     code, context = caller.code, caller.context
     service = _Service(caller, frame, op, mask, go_on)
@@ -92,13 +93,13 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
         with code.when(service.is_same_in_all(dict.fromkeys(used))):
             service.copy_box(box, service.values(registers))
         return
+    if isinstance(op.effects, Asynchronous) and op.effects.line is not None:
+        service.copy_lines(op.effects.line, registers)
+        return
     with code.when((mask & (mask - 1)).eq(0)):
         lane, values = service.lane, service.values(registers)
         if isinstance(op.effects, Asynchronous) and op.effects.box is not None:
             service.copy_box(op.effects.box, values)
-            return
-        if isinstance(op.effects, Asynchronous) and op.effects.line is not None:
-            service.copy_line(op.effects.line, values)
             return
         if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.LAUNCH_CONTROL:
             service.cancel_cluster()
@@ -112,19 +113,10 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
 
 
 @dataclass(slots=True)
-class _Service:
+class _Service(LaneOperands):
     """One instruction, for the lanes of a mask."""
 
-    caller: Caller
-    frame: Value
-    op: Op
-    mask: Value
     go_on: Callable[[], None]
-    lane: Value = field(init=False)
-    """The lowest lane."""
-
-    def __post_init__(self) -> None:
-        self.lane = self.mask.lowest_bit().to("i64")
 
     def complete(self, number: Value) -> None:
         """The instruction is complete; ``number`` is for its event row."""
@@ -251,30 +243,6 @@ class _Service:
         with code.when(done.eq(0)):
             self.complete(caller.context.word(Word.ARRIVED))
 
-    def values(self, registers: tuple[int, ...]) -> list[Value]:
-        """The values of registers in the lowest lane."""
-        values = []
-        for index in registers:
-            register = self.caller.program.registers[index]
-            row = self.frame.at(register.offset)
-            bit = register.bits == 1
-            value = row.load("i32") >> self.lane.to("i32") & 1 if bit else row.load(f"i{register.bits}", self.lane)
-            values.append(value.to("i64"))
-        return values
-
-    def is_same_in_all(self, registers: Iterable[int]) -> Value:
-        """Whether each of the registers has the same value in all lanes."""
-        same = self.caller.code.const("i1", 1)
-        for index in registers:
-            register = self.caller.program.registers[index]
-            row = self.frame.at(register.offset)
-            if register.bits == 1:
-                bits = row.load("i32") & self.mask
-                same = same & (bits.eq(0) | bits.eq(self.mask))
-            else:
-                same = same & self._is_same(row, f"i{register.bits}")
-        return same
-
     def issue_share(self, registers: tuple[int, ...]) -> None:
         """The share of a whole warp in an instruction of its warpgroup, if the registers have the same values in all lanes."""
         caller, code, context = self.caller, self.caller.code, self.caller.context
@@ -316,29 +284,54 @@ class _Service:
                 copy.set_word(index, self._number(item, 32).to("i32").sext("i64"))
             address = self._address(operands[box.shared])
             if box.barrier < 0:
-                done = caller.helper(store_name(op.q.get("redOp") or ""), "i64", context, entry, address, copy)
+                name = ROWS_STORE if box.rows else store_name(op.q.get("redOp") or "")
+                done = caller.helper(name, "i64", context, entry, address, copy)
             else:
                 barrier = self._address(operands[box.barrier])
                 multicast = not isinstance(operands[box.ctas], Unused)
                 ctas = self._number(operands[box.ctas], 16) if multicast else code.const("i64", 0)
-                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast)
+                name = load_name(op.q.direction.startswith("shared::cluster."), op.q.cta_group == "cta_group::2", multicast, box.rows)
                 done = caller.helper(name, "i64", context, entry, address, barrier, ctas, copy)
             with code.when(done.eq(0)):
                 self.count()
 
-    def copy_line(self, line: LineOperands, values: list[Value]) -> None:
-        """A copy of contiguous bytes to global memory by one lane; ``values`` are their size, unless that is a constant."""
+    def copy_lines(self, line: LineOperands, registers: tuple[int, ...]) -> None:
+        """Copies of contiguous bytes by each lane, one after the other; ``registers`` have their sizes, unless that is a constant.
+
+        Where the handler must be called for a lane, it is called for those after it, too.
+        """
+        code, context = self.caller.code, self.caller.context
+        copied, failed = code.variable("i32", 0), code.label("failed")
+        copy = code.stack(f"[{CopyWord.COORDINATES} x i64]")
+        with code.each_bit(self.mask) as lane:
+            self.lane = lane
+            values = self.values(registers)
+            entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", self.op.index), *values)
+            with code.when(entry.eq(0)):
+                code.jump(failed)
+            with code.when(self._copy_line(line, entry, copy).ne(0)):
+                code.jump(failed)
+            copied.set(copied.get() | code.const("i32", 1) << lane.to("i32"))
+        self.count()
+        code.begin(failed)
+        context.set_word(Word.LANES_DONE, copied.get().to("i64"))
+
+    def _copy_line(self, line: LineOperands, entry: Value, copy: Value) -> Value:
+        """A copy of contiguous bytes by one lane; the result is 0 if it is done."""
         caller, op, operands = self.caller, self.op, self.op.operands
         code, context = caller.code, caller.context
-        entry = code.call(known_name(code.module, len(values)), "ptr", context, code.const("i64", op.index), *values)
-        with code.when(entry.ne(0)):
-            copy = code.stack(f"[{CopyWord.COORDINATES} x i64]")
-            copy.set_word(CopyWord.LANE, self.mask.to("i64"))
-            memory, shared = map(self._address, (operands[line.memory], operands[line.shared]))
-            name = store_name(op.q.get("redOp") or "", of_line=True)
-            done = caller.helper(name, "i64", context, entry, shared, memory, copy)
-            with code.when(done.eq(0)):
-                self.count()
+        memory, shared = map(self._address, (operands[line.memory], operands[line.shared]))
+        operation = op.q.get("redOp") or ""
+        if line.barrier < 0:
+            copy.set_word(CopyWord.LANE, code.const("i64", 1) << self.lane)
+            masks = [self._number(operands[line.mask], 16)] if line.mask >= 0 else []
+            return caller.helper(line_store_name(operation, line.mask >= 0), "i64", context, entry, shared, memory, copy, *masks)
+        copy.set_word(CopyWord.LANE, self.lane)
+        multicast = line.ctas >= 0 and not isinstance(operands[line.ctas], Unused)
+        ctas = self._number(operands[line.ctas], 16) if multicast else code.const("i64", 0)
+        target, source = op.q.direction.split(".")
+        name = line_load_name(source == "shared::cta", target == "shared::cluster", multicast, operation)
+        return caller.helper(name, "i64", context, entry, shared, memory, self._address(operands[line.barrier]), ctas, copy)
 
     def cancel_cluster(self) -> None:
         """A request of one lane to cancel the next cluster."""
@@ -349,40 +342,3 @@ class _Service:
             done = caller.helper(cancel_name(bool(self.op.q.everywhere)), "i64", context, entry, response, barrier, self.lane)
             with code.when(done.eq(0)):
                 self.count()
-
-    def _are_zeros(self, offsets: list[int]) -> Value:
-        """Whether these rows of 32 bits for each lane are zeros."""
-        code = self.caller.code
-        table, found = code.constants("i64", offsets), code.variable("<32 x i32>", 0)
-        with code.loop(len(offsets)) as index:
-            found.set(found.get() | self.frame.at(table.load("i64", index)).load("<32 x i32>", align=64))
-        return found.get().reduce("or").eq(0)
-
-    def _address(self, operand: Resolved) -> Value:
-        """An address in the lowest lane."""
-        source, row, added = self.caller.address(self.frame, operand)
-        return added if source == "u" else self._first(row, f"i{source}").to("i64") + added
-
-    def _number(self, operand: Resolved, bits: int) -> Value:
-        """A number in the lowest lane; 1 if the operand is absent."""
-        if isinstance(operand, Const | Unused):
-            return self.caller.code.const("i64", operand.value & (1 << bits) - 1 if isinstance(operand, Const) else 1)
-        return self._first(self.caller.row(self.frame, operand, bits), f"i{bits}").to("i64")
-
-    def _is_one_address(self, operand: Resolved) -> Value | None:
-        """Whether all lanes have the same address; None if that is certain."""
-        source, row, _ = self.caller.address(self.frame, operand)
-        return None if source == "u" else self._is_same(row, f"i{source}")
-
-    def _is_one_number(self, operand: Resolved, bits: int) -> Value | None:
-        """Whether all lanes have the same number; None if that is certain."""
-        return None if isinstance(operand, Const | Unused) else self._is_same(self.caller.row(self.frame, operand, bits), f"i{bits}")
-
-    def _first(self, row: Value, element: str) -> Value:
-        """What the lowest lane has in a row."""
-        return row.load(element, self.lane)
-
-    def _is_same(self, row: Value, element: str) -> Value:
-        """Whether all lanes have the same in a row."""
-        same = row.load(f"<32 x {element}>", align=64).eq(self._first(row, element).splat(32)).cast("i32")
-        return (same & self.mask).eq(self.mask)

@@ -8,13 +8,15 @@ from functools import cache
 from ptxlab import native
 from ptxlab.engine import pending_products
 from ptxlab.engine.arrivals import emit_arrive, emit_may_arrive
-from ptxlab.engine.box_copies import LINE_REDUCE, LINE_STORE, REDUCE, STORE, emit_box_load, emit_box_store, emit_line_store
+from ptxlab.engine.box_copies import LOAD, REDUCE, ROWS_LOAD, ROWS_STORE, STORE, emit_box_load, emit_box_store
 from ptxlab.engine.cancellations import emit_cancel
 from ptxlab.engine.commits import emit_commit
 from ptxlab.engine.context import Word
+from ptxlab.engine.line_copies import LINE_LOAD, LINE_REDUCE, LINE_STORE, emit_line_load, emit_line_store
 from ptxlab.engine.llvm.function_runs import emit_for_run
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.llvm.vocabulary import emit_shared
+from ptxlab.engine.row_copies import emit_row_load, emit_row_store
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
@@ -77,7 +79,7 @@ def _ir(name: str, quick: bool = False) -> str:
     emit(module, name, rest)
     if quick:
         add_counting(module, name)
-    return module.text()
+    return module.finish()
 
 
 _AT_ONCE = ("lanes", "run")
@@ -122,11 +124,16 @@ _EMIT: dict[str, Emit] = {
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
     "arrive": lambda module, name, rest: emit_arrive(module, rest[0]),
     "mayarrive": lambda module, name, rest: emit_may_arrive(module),
-    "boxload": lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
+    LOAD: lambda module, name, rest: emit_box_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
+    ROWS_LOAD: lambda module, name, rest: emit_row_load(module, rest[0] == "cluster", rest[1] == "pair", rest[2] == "multicast"),
+    ROWS_STORE: lambda module, name, rest: emit_row_store(module),
     STORE: lambda module, name, rest: emit_box_store(module),
     REDUCE: lambda module, name, rest: emit_box_store(module, rest[0]),
-    LINE_STORE: lambda module, name, rest: emit_line_store(module),
+    LINE_STORE: lambda module, name, rest: emit_line_store(module, masked=bool(rest)),
     LINE_REDUCE: lambda module, name, rest: emit_line_store(module, rest[0]),
+    LINE_LOAD: lambda module, name, rest: emit_line_load(
+        module, rest[0] == "shared", rest[1] == "cluster", rest[2] == "multicast", "".join(rest[3:])
+    ),
     "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),

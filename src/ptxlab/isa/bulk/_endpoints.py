@@ -41,8 +41,8 @@ Target = tuple[context.Cta, int, context.Mbarrier]
 
 
 def lanes(warp: context.WarpContext) -> Iterator[int]:
-    """Yield the executing lanes in order; each thread issues its own bulk copy."""
-    mask = warp.mask
+    """Yield the executing lanes in order; each thread issues its own bulk copy, unless compiled code has."""
+    mask = warp.take_lanes_left()
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
 
+from ptxlab._records import dataclass
 from ptxlab.isa import context, operations
 from ptxlab.isa.bulk._box_words import repeat_line
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, track
@@ -19,9 +20,10 @@ from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations.tiles import CopiedBytes
 
-_TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
-_TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
-_LINE_TO_GLOBAL = replace(_TO_GLOBAL, line=LineOperands(memory=0, shared=1, size=2))
+_TO_CTA = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, line=LineOperands(memory=1, shared=0, size=2, barrier=3))
+_TO_CLUSTER = replace(_TO_CTA, line=LineOperands(memory=1, shared=0, size=2, barrier=3, ctas=4))
+_TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, line=LineOperands(memory=0, shared=1, size=2))
+_MASKED_TO_GLOBAL = replace(_TO_GLOBAL, line=LineOperands(memory=0, shared=1, size=2, mask=4))
 _UNIT = 16
 """Sizes and addresses are multiples of this number of bytes."""
 _PLAIN = {"sem": None, "scope": None, "report": None, "ignore_oob": None, "type": None}
@@ -54,37 +56,57 @@ def _combine(warp: context.WarpContext) -> Combine | None:
     return combine
 
 
+@dataclass(slots=True, eq=False)
+class _Copies:
+    """The copies that an execution has issued, with their lanes: the last one of each size."""
+
+    warp: context.WarpContext
+    _by_size: dict[int, tuple[int, operations.AsyncOperation]] = field(default_factory=dict)
+
+    def add(self, lane: int, operation: operations.AsyncOperation, size: int) -> None:
+        self._by_size[size] = lane, operation
+
+    def repeat(self) -> None:
+        """Let compiled code do the same."""
+        warp = self.warp
+        element = warp.q.get("type") if warp.q.get("redOp") else None
+        for size, (lane, operation) in self._by_size.items():
+            repeat_line(warp, lane, operation, size, element)
+
+
 def _reduction(q: Qualifiers) -> Asynchronous:
-    return replace(_LINE_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
+    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
 
 
-@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
+@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_CTA)
 @service(
-    COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED
+    COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_CLUSTER
 )
 def fetch(warp: context.WarpContext) -> None:
     """Copy from global memory to the CTA's shared memory, to that of one CTA of the cluster, or to those of all CTAs in a mask."""
-    own = warp.q.direction == TO_CTA
+    own, copies = warp.q.direction == TO_CTA, _Copies(warp)
     for lane in lanes(warp):
         size = _size(warp, lane)
         destination = shared_range(warp, 0, lane, size, _UNIT, own)
         source = _global(warp, 1, lane, size, False)
         targets = signal_targets(warp, lane, destination, 3, -1 if own else 4, False)
-        _start(warp, lane, source, size, targets, None, generic_address(warp, 1, lane))
+        copies.add(lane, _start(warp, lane, source, size, targets, None, generic_address(warp, 1, lane)), size)
+    copies.repeat()
 
 
-@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
-@service(REDUCE, only={"direction": TO_PEER, **_RELAXED}, fidelity="hardware", outputs=0, effects=replace(_TO_SHARED, atomic=True))
+@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_CTA)
+@service(REDUCE, only={"direction": TO_PEER, **_RELAXED}, fidelity="hardware", outputs=0, effects=replace(_TO_CTA, atomic=True))
 def exchange(warp: context.WarpContext) -> None:
     """Copy or reduce from shared memory of this CTA to that of a CTA in the cluster."""
-    combine = _combine(warp)
+    combine, copies = _combine(warp), _Copies(warp)
     for lane in lanes(warp):
         size = _size(warp, lane)
         destination = shared_range(warp, 0, lane, size, _UNIT, False)
         cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         targets = signal_targets(warp, lane, destination, 3, -1, False)
         source = cta.shared[offset : offset + size]
-        _start(warp, lane, source, size, targets, combine, (cta, offset))
+        copies.add(lane, _start(warp, lane, source, size, targets, combine, (cta, offset)), size)
+    copies.repeat()
 
 
 def _start(
@@ -95,12 +117,12 @@ def _start(
     targets: list[Target],
     combine: Combine | None,
     origin: int | tuple[context.Cta, int],
-) -> None:
+) -> operations.AsyncOperation:
     """Issue a copy or reduction to shared memory; ``origin`` is where the source lies in global or in shared memory."""
     undefined = partial(_deliver_undefined, source, size, targets, combine and undefined_combiner(warp.q.type))
     perform, accesses = partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source)
     copied = None if combine else partial(_copied, size, targets, origin)
-    start(warp, lane, perform, accesses, undefined=undefined, bytes_copied=copied)
+    return start(warp, lane, perform, accesses, undefined=undefined, bytes_copied=copied)
 
 
 def _copied(size: int, targets: list[Target], origin: int | tuple[context.Cta, int]) -> Iterator[CopiedBytes]:
@@ -123,12 +145,12 @@ def _deliver(source: context.U8, size: int, targets: list[Target], combine: Comb
         barrier.complete_tx(size)
 
 
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_LINE_TO_GLOBAL)
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_MASKED_TO_GLOBAL)
 @service(REDUCE, only={"direction": TO_GLOBAL, **_RELAXED}, fidelity="hardware", outputs=0, effects=_reduction)
 def write(warp: context.WarpContext) -> None:
     """Copy or reduce to global memory: all bytes, or with .cp_mask the bytes of each 16 that the mask selects."""
-    combine = _combine(warp)
+    combine, copies = _combine(warp), _Copies(warp)
     for lane in lanes(warp):
         size = _size(warp, lane)
         target = _global(warp, 0, lane, size, True)
@@ -141,7 +163,8 @@ def write(warp: context.WarpContext) -> None:
         undefined = partial(put_undefined, target, source, of_undefined)
         started = start(warp, lane, partial(put, target, source, each), partial(moved, source, target), undefined=undefined)
         track(warp, lane, started)
-    repeat_line(warp, lane, started, size, warp.q.get("type") if combine else None)
+        copies.add(lane, started, size)
+    copies.repeat()
 
 
 def _masked(mask: int) -> Combine:

@@ -22,19 +22,19 @@ from ptxlab.isa.bulk._tiled import Box, Pixels, Region
 from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.native import address_of, mover
 
-__all__ = ["PreparedTmaCopy", "chunks_outside"]
+__all__ = ["PreparedTmaCopy", "chunks_outside", "places_outside"]
 
 
 @lru_cache(maxsize=256)
 def chunks_outside(box: Box) -> NDArray[np.int64]:
     """The position in global memory of each chunk of a box that is wholly inside the tensor, in chunks from its first byte."""
-    order = _places_outside(box, box.chunk) // box.chunk
+    order = places_outside(box, box.chunk) // box.chunk
     order.setflags(write=False)
     return order
 
 
 @lru_cache(maxsize=256)
-def _places_outside(box: Box, size: int) -> NDArray[np.int64]:
+def places_outside(box: Box, size: int) -> NDArray[np.int64]:
     """The same for pieces of so many bytes of a row, in bytes."""
     offsets = np.zeros(1, np.int64)
     for count, pitch, step in zip(box.counts[:0:-1], box.pitches[::-1], box.steps[:0:-1], strict=True):
@@ -130,7 +130,7 @@ class PreparedTmaCopy:
         """The array, what returns the bytes of the box, and the places of its chunks in global memory: see `CopiedTile`."""
         box, places = self.box, None
         if isinstance(box, Box) and (self._whole is not None or self._expands):
-            places = _places_outside(box, box.padded or CHUNK)
+            places = places_outside(box, box.padded or CHUNK)
         found = self._copied = array_of(box, self.tile.element, True), partial(box.load, self.memory, self.part), places
         return found
 

@@ -1,27 +1,19 @@
-"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor in tiled, im2col, gather4 and scatter4 mode, and their prefetches."""
+"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor in tiled and im2col mode, and their prefetches."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from collections.abc import Iterable
+from dataclasses import field
 from functools import lru_cache, partial
 
-import numpy as np
-
 from ptxlab._records import dataclass
-from ptxlab.isa import context, operations
+from ptxlab.isa import context
 from ptxlab.isa.bulk._box_words import load_again, repeat_box
 from ptxlab.isa.bulk._endpoints import (
-    Target,
-    delivered,
-    generic_address,
     is_parameter,
     lanes,
-    moved,
     range_at,
-    shared_range,
-    signal_targets,
     start,
     targets_of,
     track,
@@ -29,12 +21,11 @@ from ptxlab.isa.bulk._endpoints import (
     window_of,
 )
 from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
-from ptxlab.isa.bulk._map_cache import TileMap, array_of, map_of, raw_map, tile_map
+from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._reduce import Combine, combiner, undefined_combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
-from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, BoxOperands, Completion, Space, Unit
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, Nothing
@@ -194,13 +185,13 @@ def load(warp: context.WarpContext) -> None:
             operation = start(warp, lane, perform, accesses, *maps, undefined=undefined, tiles=tiles, repeated=repeated)
             operation.tile_at = partial(_tile_at, warp, copy)
         again = None if spread else partial(load_again, warp.op, copy.tile)
-        repeat_box(warp, lane, operation, copy.tile, address, place[1], again=again)
+        repeat_box(warp, lane, operation, copy, address, place[1], again=again)
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:
     """The box of a copy's tensor map at other coordinates, as it is copied to an offset in shared memory."""
     region = copy.tile.region(coordinates, ())
-    memory = warp.machine.global_view(warp, region.address, region.size, False, region.size)
+    memory = warp.machine.global_view(warp, region.address, region.size, False) if region.size else NOTHING
     return PreparedTmaCopy(copy.raw, copy.tile, coordinates, region, region, memory).tile_at(cta, offset)
 
 
@@ -247,7 +238,7 @@ def store(warp: context.WarpContext) -> None:
         maps = used_maps(warp, address)
         started = start(warp, lane, perform, accesses, *maps, undefined=undefined, repeated=partial(copy.outside, True))
         track(warp, lane, started)
-    repeat_box(warp, lane, started, copy.tile, address, offset, operation is not None)
+    repeat_box(warp, lane, started, copy, address, offset, operation is not None)
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:
@@ -261,142 +252,3 @@ def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combin
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     """Has no effect: caches are not modelled."""
     return Nothing()
-
-
-_ROWS = 4
-
-
-@lru_cache(maxsize=256)
-def _four(box: Box) -> Box:
-    """The box that the four rows form in shared memory."""
-    return replace(box, counts=(box.counts[0], _ROWS))
-
-
-def _map(warp: context.WarpContext, position: int, lane: int) -> tuple[TileMap, Box]:
-    tile = tile_map(warp, generic_address(warp, position, lane))
-    box = tile.box
-    if tile.rank != 2 or not isinstance(box, Box) or box.counts[1] != 1:
-        shape = f"box {box.counts}" if isinstance(box, Box) else "im2col mode"
-        warp.fault(
-            "D723",
-            f"{warp.op.opcode} needs a tensor map of rank 2 whose box has one row; this one has rank {tile.rank}, {shape}",
-            fix="encode the tensor map with a box of (columns, 1)",
-        )
-    return tile, box
-
-
-def _regions(
-    warp: context.WarpContext, position: int, lane: int, tile: TileMap, box: Box, store: bool
-) -> tuple[list[Region], list[Region], list[context.U8]]:
-    """The four rows: what is inside the tensor, what is copied, and the bytes of it in global memory."""
-    column, *rows = read_coordinates(warp, position, lane, 1 + _ROWS)
-    for row in rows:
-        if not tile.takes((column, row), store):
-            warp.fault("D724", tile.refusal((column, row)))
-    inside = [box.region((column, row)) for row in rows]
-    parts = [box.region((column, row), True) for row in rows] if store else inside
-    view = partial(warp.machine.global_view, warp)
-    views = [
-        view(region.address, region.size, store, part.size) if region.size else NOTHING for region, part in zip(inside, parts, strict=True)
-    ]
-    return inside, parts, views
-
-
-@service(
-    COPY,
-    only={"direction": (TO_CTA, TO_CLUSTER), "mode": "tile::gather4", "multicast": (None, MULTICAST[0]), **NOT_EXECUTED},
-    outputs=0,
-    effects=TENSOR_LOAD,
-)
-def gather(warp: context.WarpContext) -> None:
-    """Copy four rows of a tensor to shared memory."""
-    pair = warp.q.cta_group == "cta_group::2"
-    for lane in lanes(warp):
-        tile, box = _map(warp, 1, lane)
-        four = _four(box)
-        _, regions, sources = _regions(warp, 1, lane, tile, box, False)
-        destination = shared_range(warp, 0, lane, four.footprint, BOX_ALIGNMENT, warp.q.direction == TO_CTA)
-        targets = signal_targets(warp, lane, destination, 2, 4, pair)
-        perform = partial(_perform_gather, box, four, sources, regions, targets)
-        undefined = partial(_gather_undefined, box, four, sources, regions, targets)
-        accesses = partial(_gathered, box, four, sources, regions, targets)
-        tiles = partial(_gathered_tiles, box, four, tile.element, sources, regions, targets)
-        start(warp, lane, perform, accesses, *used_maps(warp, generic_address(warp, 1, lane)), undefined=undefined, tiles=tiles)
-
-
-def _gather_undefined(
-    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target], undefined: operations.UndefinedBits
-) -> None:
-    dense = np.concatenate([box.load_undefined(undefined.of(each), region) for each, region in zip(sources, regions, strict=True)])
-    for cta, offset, _ in targets:
-        four.scatter(dense, undefined.of(cta.shared), offset)
-
-
-def _gathered(
-    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
-) -> Iterator[operations.MemoryAccess]:
-    return delivered(targets, four.footprint, *map(box.read, sources, regions))
-
-
-def _gathered_tiles(
-    box: Box, four: Box, element: str, sources: list[context.U8], regions: list[Region], targets: list[Target]
-) -> Iterator[CopiedTile]:
-    array = array_of(four, element, False)
-    if array is not None:
-        contents = partial(_gathered_bytes, box, sources, regions)
-        for cta, offset, _ in targets:
-            yield CopiedTile(array, (), cta, offset, four.footprint, four.order(offset), contents)
-
-
-def _gathered_bytes(box: Box, sources: list[context.U8], regions: list[Region]) -> context.U8:
-    return np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
-
-
-def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
-    dense = _gathered_bytes(box, sources, regions)
-    for cta, offset, barrier in targets:
-        four.scatter(dense, cta.shared, offset)
-        barrier.complete_tx(four.transaction)
-
-
-@service(COPY, only={"direction": TO_GLOBAL, "mode": "tile::scatter4", **NOT_EXECUTED}, outputs=0, effects=TENSOR_STORE)
-def scatter(warp: context.WarpContext) -> None:
-    """Copy four rows from shared memory to a tensor."""
-    for lane in lanes(warp):
-        tile, box = _map(warp, 0, lane)
-        four = _four(box)
-        inside, parts, views = _regions(warp, 0, lane, tile, box, True)
-        cta, offset = shared_range(warp, 1, lane, four.footprint, BOX_ALIGNMENT, True)
-        perform = partial(_perform_scatter, box, four, views, parts, cta, offset)
-        source = cta.shared[offset : offset + four.footprint]
-        undefined = partial(_scatter_undefined, box, four, views, inside, cta, offset)
-        written = [part if len(view) >= part.size else region for view, part, region in zip(views, parts, inside, strict=True)]
-        accesses = partial(_scattered, box, views, written, source)
-        maps = used_maps(warp, generic_address(warp, 0, lane))
-        track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined))
-
-
-def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[operations.MemoryAccess]:
-    return moved(source, *map(box.read, targets, regions))
-
-
-def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:
-    _scatter(box, four, targets, regions, cta.shared, offset)
-
-
-def _scatter_undefined(
-    box: Box,
-    four: Box,
-    targets: list[context.U8],
-    regions: list[Region],
-    cta: context.Cta,
-    offset: int,
-    undefined: operations.UndefinedBits,
-) -> None:
-    _scatter(box, four, [undefined.of(target) for target in targets], regions, undefined.of(cta.shared), offset)
-
-
-def _scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], shared: context.U8, offset: int) -> None:
-    rows = four.gather(shared, offset).reshape(_ROWS, -1)
-    for target, region, row in zip(targets, regions, rows, strict=True):
-        box.store(region, target, row, None)

@@ -84,20 +84,33 @@ class BoxOperands(NamedTuple):
     tensor_map : with the coordinates
     shared : the box in shared memory
     barrier, ctas : the mbarrier and the CTA mask of a copy to shared memory
+    rows : the box is four rows, of which each has a coordinate
     """
 
     tensor_map: int
     shared: int
     barrier: int = -1
     ctas: int = -1
+    rows: bool = False
 
 
 class LineOperands(NamedTuple):
-    """The positions of the operands of a copy of contiguous bytes from shared memory to global memory."""
+    """The positions of the operands of a copy of contiguous bytes; -1 for none.
+
+    Attributes
+    ----------
+    memory, shared : where the bytes are in global memory and in shared memory; of a copy between CTAs the source and the destination
+    size : how many there are
+    barrier, ctas : the mbarrier and the CTA mask of a copy to shared memory
+    mask : the byte mask of a copy to global memory
+    """
 
     memory: int
     shared: int
     size: int
+    barrier: int = -1
+    ctas: int = -1
+    mask: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +128,7 @@ class Asynchronous(Effect):
     order : of an atomic operation, or of one that nothing reports: what its release makes visible
     tensor_map : it reads a tensor map
     box : the operands of a copy of one box of a tensor map in tiled mode
-    line : those of a copy of contiguous bytes from shared memory to global memory
+    line : those of a copy of contiguous bytes
     pair : both CTAs of a CTA pair take part
     variant : operations of one pipe with different ones form no pipeline
     stored : the position of the operand whose registers it stores as they are; -1 for none

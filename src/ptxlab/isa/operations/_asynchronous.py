@@ -56,7 +56,7 @@ class AsyncOperation:
     tiles: Callable[[], Iterable[CopiedTile]] | None = None
     """Returns the boxes of arrays that it copies to shared memory."""
     tile_at: Callable[[tuple[int, ...], Cta, int], CopiedTile] | None = None
-    """Returns the box of its tensor map at coordinates, wholly inside the tensor, as it would be copied to an offset in shared memory."""
+    """Returns the box of its tensor map at coordinates, as it would be copied to an offset in shared memory."""
     bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None
     """Returns the contiguous bytes that it copies to shared memory."""
     words: NDArray[np.uint64] | None = None

@@ -67,4 +67,4 @@ def _ask_ir() -> str:
     with code.when(function.ne(0) & found.get().eq(0)):
         code.ret(code.call(function, "i64", table.pointer(_PROGRAM), bases))
     code.ret(found.get().to("i64"))
-    return module.text()
+    return module.finish()

@@ -217,7 +217,7 @@ def _ir() -> str:
     _buffer(bases, uses).set_words({word: uses.word(value) for word, value in left})
     code.call(uses.pointer(_UseWord.FUNCTION), "void", bases, words)
     code.ret()
-    return module.text()
+    return module.finish()
 
 
 def _buffer(bases: native.Value, uses: native.Value) -> native.Value:

@@ -29,8 +29,6 @@ from ptxlab.tables import BLOCK_SCALED_KINDS
 __all__ = ["DecodedForm", "form_of", "is_weight_stationary"]
 
 _NONE = Unused()
-_WORTH_OBSERVING = 8
-"""With observers compiled code is told of an execution that performs later if a CTA group has executed it so often."""
 _PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """The default of .scale_vectorsize; .kind::mxf4nvf4 has none."""
@@ -120,13 +118,7 @@ class _Ready:
 
     plan: Plan
     observed: bool
-    times: int = 0
     known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
-
-    def is_worth(self) -> bool:
-        """Whether compiled code is told of an execution that performs later: observers need time to say what it has to do."""
-        self.times += 1
-        return not self.observed or self.times >= _WORTH_OBSERVING
 
     def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
         """The functions of an operation, in the order of `launch`; those for observers only if there are any."""
@@ -165,9 +157,7 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
-        if disabled is not None or not (operation.done or ready.is_worth()) or not warp.repeats:
-            continue
-        if (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
+        if disabled is None and warp.repeats and (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
             function, given, ask, kept = repeated_use(warp, found, ready.plan.held, ws)
             again = partial(_operation, op, ready.plan, accumulate, form.bits_to_shift) if kept is None else None
             about = repeated_state(warp, cta_group), cta_group.bases

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ptxlab.descriptors import TensorMap
     from ptxlab.engine.program import Parameter
 
-__all__ = ["Arguments", "array_extent", "as_array", "bind_arguments", "buffer_address"]
+__all__ = ["Arguments", "array_extent", "as_array", "bind_arguments", "buffer_address", "roots_of"]
 
 _MAP_BYTES = 128
 _LENT_ALIGNMENT = 16
@@ -320,6 +320,11 @@ def _group(arrays: dict[int, NDArray[Any]], parameters: Sequence[Parameter]) -> 
         else:
             groups.append(_Group(i, low, high, [array], [name], [parameters[i].name]))
     return sorted(groups, key=lambda group: group.first)
+
+
+def roots_of(parameters: bytes, globals_: dict[str, int]) -> bytes:
+    """The bytes that hold the addresses with which a kernel begins."""
+    return parameters + b"".join(address.to_bytes(8, "little") for address in globals_.values())
 
 
 def _value_text(value: Any) -> str:

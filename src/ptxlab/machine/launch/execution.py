@@ -8,9 +8,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.machine.launch.arguments import bind_arguments
+from ptxlab.machine.launch.arguments import bind_arguments, roots_of
 from ptxlab.machine.launch.configuration import LaunchConfiguration, shared_bytes
-from ptxlab.machine.launch.launch import Launch, roots_of
+from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.launch.program_facts import facts_of, only_computes
 from ptxlab.machine.launch.reports import LaunchEnded
 from ptxlab.machine.launch.result import Result, Stats
@@ -100,8 +100,10 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
             completed = True
         return result
     finally:
-        if journal is not None and not completed:
-            journal.restore(arguments.lent)
+        if journal is not None:
+            if not completed:
+                journal.restore(arguments.lent)
+            journal.forget()
         arguments.release()
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.turns.words import BarrierCell, ClusterCell
+from ptxlab.machine.launch.arguments import roots_of
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState
 from ptxlab.machine.launch.host_memory import ClusterCount, CtaMemory
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.workers.worker import Part, Worker
     from ptxlab.ptx import Module
 
-__all__ = ["Launch", "roots_of"]
+__all__ = ["Launch"]
 
 T = TypeVar("T")
 
@@ -91,7 +92,8 @@ class Launch(Prepared, AddressedMemory):
             self.allocations, journal.resized = journal.rows, self._count_allocations
         self._globals = addresses
         if addresses:
-            self.symbol_addresses = self.symbol_addresses | _by_space(addresses)
+            self.symbol_addresses = dict(self.symbol_addresses)
+            self.symbol_addresses |= {(space, name): at for name, at in addresses.items() for space in ("global", "const")}
         if program.symbols:
             self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols], np.uint64)
         self.special_values = launch_values(self) if self.specials else {}
@@ -249,7 +251,6 @@ class Launch(Prepared, AddressedMemory):
         return index % across, index // across % down, index // (across * down)
 
     def _start(self, index: int, unit: list[Sm]) -> None:
-        size = self.options.cluster
         table = np.zeros((self.cluster_size, 2), np.uint64)
         queue = self.scheduler.queues.of_cluster(index)
         memories = [self._memories.pop() if self._memories else self.facts.memory(self.shared_bytes) for _ in range(self.cluster_size)]
@@ -259,17 +260,16 @@ class Launch(Prepared, AddressedMemory):
         barrier.cells[ClusterCell.LIVE] = self.threads * self.cluster_size
         group = Cluster(index, barrier, table, queue)
         queue.clusters.append(group)
-        at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
-        width, height, depth = size
-        left, top, front = at[0] * width, at[1] * height, at[2] * depth
+        width, height, _ = self.options.cluster
+        left, top, front = (at * size for at, size in zip(self._cluster_at(index), self.options.cluster, strict=True))
         for rank in range(self.cluster_size):
             x, y, z = left + rank % width, top + rank // width % height, front + rank // (width * height)
             sm = unit[rank]
             self._sms.occupy(sm)
             if sm.tensor is None:
-                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
+                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill, self.facts.tensor_memory())
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memories[rank], sm.tensor)
             self._contents.fill(cta.shared)
             table[rank, 0], table[rank, 1] = cta.shared_address, len(cta.shared)
@@ -327,6 +327,7 @@ class Launch(Prepared, AddressedMemory):
             self.observer.ended(cta)
         for warp in cta.warps:
             self._frames.append(warp.frame)
+            warp.state.clear()
         cta.warps = []
         self.reports.cta_ended(cta)
         if all(other.exited for other in cta.group.ctas):
@@ -335,8 +336,10 @@ class Launch(Prepared, AddressedMemory):
                 self._sms.release(other.sm)
                 other.tensor.release(other)
                 self._memories.append(other.memory)
-            if self.observer is None:
-                cta.group.ctas = ()  # nothing refers to them: they would stay until Python looks for cycles
+            if self.profiler is None:  # a profile makes its estimate when it is asked for it
+                for other in cta.group.ctas:
+                    other.state.clear()
+                cta.group.ctas = ()  # what refers to itself would stay until Python looks for cycles
         self.tell_progress(self.done_ctas)
 
     def tell_progress(self, ended: int) -> None:
@@ -380,7 +383,12 @@ class Launch(Prepared, AddressedMemory):
         """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
         self.facts.frames.extend(self._frames)
         self.facts.memories.extend(self._memories)
+        self.facts.tensor_memories.extend(each.used for each in self._sms.tensor_memories() if each.used is not None)
         self.facts.launch_memories.append(self.host_memory)
+        if self.observer is not None:
+            self.observer.forget()
+        if (turns := self.scheduler.compiled_turns) is not None:
+            turns.warps.clear()
         for each in (self.observations, self):
             vars(each).clear()
 
@@ -389,13 +397,3 @@ class Launch(Prepared, AddressedMemory):
         self.observations.finish()
         if self.additions is not None:
             self.additions.report()
-
-
-def _by_space(variables: dict[str, int]) -> dict[tuple[str, str], int]:
-    """The addresses of a module's variables, in their state spaces."""
-    return {(space, name): address for name, address in variables.items() for space in ("global", "const")}
-
-
-def roots_of(parameters: bytes, globals_: dict[str, int]) -> bytes:
-    """The bytes that hold the addresses with which a kernel begins."""
-    return parameters + b"".join(address.to_bytes(8, "little") for address in globals_.values())

@@ -19,6 +19,9 @@ from ptxlab.machine.launch.host_memory import CtaMemory, LaunchMemory
 from ptxlab.machine.warp.frame import Frame
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
     from ptxlab.machine.launch.configuration import LaunchConfiguration
@@ -74,6 +77,7 @@ class ProgramFacts:
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.frames: deque[Frame] = deque(maxlen=_MOST_FRAMES)
         self.memories: deque[CtaMemory] = deque(maxlen=_MOST_CTAS)
+        self.tensor_memories: deque[NDArray[np.uint32]] = deque(maxlen=_MOST_CTAS)
         self.launch_memories: deque[LaunchMemory] = deque(maxlen=_MOST_LAUNCHES)
         self.prepared: tuple[ref[LaunchConfiguration], Prepared] | None = None
         self._found: dict[Hashable, Any] = {}
@@ -106,12 +110,19 @@ class ProgramFacts:
         return LaunchMemory(self.program, size, bool(self.of(repeatable)))
 
     def memory(self, size: int) -> CtaMemory:
-        """What a CTA with so many bytes of shared memory has in host memory."""
+        """What a CTA with so many bytes of shared memory has in host memory: in each launch the same, if its CTAs end in their order."""
         try:
-            found = self.memories.pop()
+            found = self.memories.popleft()
         except IndexError:
             return CtaMemory(size)
         return found if len(found.shared) == size else CtaMemory(size)
+
+    def tensor_memory(self) -> NDArray[np.uint32] | None:
+        """The cells of a tensor memory of an earlier launch, if there are some."""
+        try:
+            return self.tensor_memories.popleft()
+        except IndexError:
+            return None
 
     def of(self, find: Callable[..., T], *given: Hashable) -> T:
         """``find(program, *given)``, which depends on nothing else."""

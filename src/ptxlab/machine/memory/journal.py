@@ -120,6 +120,10 @@ class Journal:
         if self._raised is not None:
             raise self._raised
 
+    def forget(self) -> None:
+        """Let go of everything: the function that compiled code calls refers to the journal."""
+        vars(self).clear()
+
     def restore(self, allocations: Iterable[Allocation]) -> None:
         """Let allocations hold again what they held."""
         for allocation in allocations:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.machine.memory.global_memory import aligned_bytes
+
 __all__ = ["COLUMNS", "GRANULE", "LANES", "POISON", "TensorMemory"]
 
 COLUMNS = 512
@@ -24,6 +26,7 @@ class TensorMemory:
     ----------
     first : the column where the search for a free range starts on an idle SM (launch option ``tmem_offset``)
     fill : called with the columns of a new allocation, which hold a NaN
+    used : the cells of another tensor memory that is used no more, if there are some
 
     Examples
     --------
@@ -36,10 +39,13 @@ class TensorMemory:
     True
     """
 
-    __slots__ = ("_allocations", "_fill", "_first", "_owned", "_words")
+    __slots__ = ("_allocations", "_fill", "_first", "_owned", "_used", "_words")
 
-    def __init__(self, first: int = 0, fill: Callable[[NDArray[np.uint32]], None] | None = None) -> None:
+    def __init__(
+        self, first: int = 0, fill: Callable[[NDArray[np.uint32]], None] | None = None, used: NDArray[np.uint32] | None = None
+    ) -> None:
         self._words: NDArray[np.uint32] | None = None
+        self._used = used
         self._first = first
         self._fill = fill
         self._allocations: dict[int, tuple[int, Hashable]] = {}
@@ -50,10 +56,16 @@ class TensorMemory:
     def words(self) -> NDArray[np.uint32]:
         """uint32[512, 128], the cells as [column, lane]; made when they are first asked for."""
         if self._words is None:
-            buffer = np.full(COLUMNS * LANES + 16, POISON, np.uint32)
-            skip = (-buffer.ctypes.data % 64) // 4
-            self._words = buffer[skip : skip + COLUMNS * LANES].reshape(COLUMNS, LANES)
+            if self._used is None:
+                self._used = aligned_bytes(COLUMNS * LANES * 4).view(np.uint32).reshape(COLUMNS, LANES)
+            self._words = self._used
+            self._words[:] = POISON
         return self._words
+
+    @property
+    def used(self) -> NDArray[np.uint32] | None:
+        """The cells, for another tensor memory; None if there are none."""
+        return self._used
 
     def owned(self, owner: Hashable) -> NDArray[np.uint8]:
         """uint8[512]: 1 where the column belongs to ``owner``; one array for the owner's whole life, changed in place."""

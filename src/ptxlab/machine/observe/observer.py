@@ -240,22 +240,14 @@ class Observer:
         """The launch has ended, complete or not; return diagnostics about the observer's own work."""
         return ()
 
+    def forget(self) -> None:
+        """Nothing is asked any more: let go of what refers to itself, which would else stay until Python looks for cycles."""
+
 
 _ANSWERS = frozenset(
     (
-        "advice",
-        "allows_compiled_waits",
-        "allows_shared_turns",
-        "barrier_functions",
-        "cluster_functions",
-        "finished",
-        "allows_direct_completion",
-        "open_findings",
-        "repetition",
-        "retire_hook",
-        "takes_arrivals_together",
-        "unsettled",
-        "uses",
+        *("advice", "allows_compiled_waits", "allows_direct_completion", "allows_shared_turns", "barrier_functions", "cluster_functions"),
+        *("finished", "open_findings", "repetition", "retire_hook", "takes_arrivals_together", "unsettled", "uses"),
     )
 )
 """What an observer is asked, which is no event."""

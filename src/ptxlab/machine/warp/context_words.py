@@ -67,13 +67,13 @@ def _permit_waits(launch: Launch) -> None:
 def _permit_arrivals(launch: Launch) -> None:
     """Let compiled code complete arrivals if no observer must see them; groups only where all operations perform at once.
 
-    Commits it completes there, too, and without observers also where it issues the operations.
+    Commits it completes there, too, and where it issues the operations.
 
     Waits for groups of wgmma may block the warp.
     """
     observer, permitted = launch.observer, launch.host_memory.permitted
     _, arrivals, groups = launch.facts.direct
-    commits = not launch.deferred or (observer is None and launch.scheduler.queues.operations is not None)
+    commits = not launch.deferred or launch.scheduler.queues.operations is not None
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else -1 if commits else 0

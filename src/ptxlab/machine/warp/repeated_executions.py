@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ptxlab._records import dataclass
 
 if TYPE_CHECKING:
+    from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
@@ -36,19 +37,14 @@ class RepeatedExecution:
         """Let compiled code repeat the execution, whose operation has performed; False if an observer cannot."""
         observer, found, kept = launch.observer, launch.host_memory.repetitions, self.kept
         assert found is not None
-        ask: tuple[tuple[int, int], ...] = ()
-        record, note = ask, ask
+        calls: tuple[Call, ...] = ()
         if observer is not None:
             observed = observer.repetition(operation)
             if observed is None:
                 return False
-            ask, record, note, others = observed
-            kept = kept, others
-        name = self.op, self.state, self.values, self.function, self.given, kept
-        if launch.deferred:
-            found.add(*name, (*ask, *note), self.ask, record, self, leaves=False)
-        else:
-            found.add(*name, (*ask, *record, *note), self.ask)
+            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
+        execution = self if launch.deferred else None
+        found.add(self.op, self.state, self.values, self.function, self.given, kept, calls, self.ask, execution)
         return True
 
     def operation(self, warp: Warp, lane: int, what: Sequence[int]) -> AsyncOperation:

@@ -224,7 +224,14 @@ class Warp(Registers):
         again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again if self.launch.observer is None else None)
+        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again)
+
+    def take_lanes_left(self) -> int:
+        """The executing lanes for which compiled code has not executed the instruction; see `ptxlab.isa.WarpContext`."""
+        done: int = self.words[AT.LANES_DONE]
+        if done:
+            self.words[AT.LANES_DONE] = 0
+        return self.mask & ~done
 
     def repeat_cancellation(self, operation: AsyncOperation) -> None:
         """Let compiled code cancel clusters; see `ptxlab.isa.WarpContext`."""

@@ -9,21 +9,26 @@ Scales of rows that are powers of two only shift the products' exponents.
 
 Formats with a wide range have two such functions: one for operands whose exponents are all moderate, so that a byte holds them, and one
 for the others.
+
+Subnormal results are slow, and `immoderate` has none that matter, so that they become zero: a term that is subnormal in units of the
+window's last bit is truncated to zero, and its sums are of products that are large enough to be normal, or are left to `general`. Of
+`moderate` only the conversion of sums depends on the rounding mode (`rounds_toward_zero`): all other results are exact. No sum overflows,
+which would be infinite or not depending on the mode: products that a C close to the end of the range does not outweigh are far from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import reduce
 from itertools import chain, cycle
 from operator import or_
 
-from ptxlab.native import host
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow, rounds_toward_zero
 from ptxlab.numerics.ir._cells import LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
+from ptxlab.numerics.ir._floating_point_control import FLUSH_TO_ZERO, TOWARD_ZERO, floating_point_control
 from ptxlab.numerics.ir._general import LANES, MOST_PRODUCTS, general
 from ptxlab.numerics.ir.prepare import (
     CHUNK,
@@ -71,33 +76,7 @@ def fused_ir(step: Step, wide: bool, lanes: int) -> str:
         if wide:
             Fused(module, "immoderate", step, wide, lanes, small=False)
     general(module, step, wide)
-    return module.text()
-
-
-FLUSH_TO_ZERO, TOWARD_ZERO = 1 << 15, 3 << 13
-"""Bits of MXCSR: subnormal results become zero, and results are rounded toward zero.
-
-Subnormal results are slow, and `immoderate` has none that matter: a term that is subnormal in units of the window's last bit is truncated
-to zero, and its sums are of products that are large enough to be normal, or are left to `general`. Of `moderate` only the conversion of
-sums depends on the rounding mode (`rounds_toward_zero`): all other results are exact. No sum overflows, which would be infinite or not
-depending on the mode: products that a C close to the end of the range does not outweigh are far from it.
-"""
-
-
-@contextmanager
-def floating_point_control(code: Function, bits: int) -> Iterator[None]:
-    """Call functions with ``bits`` of MXCSR set, and cleared what is not among them of the two above; without MXCSR change nothing."""
-    if not host().has_mxcsr:
-        yield
-        return
-    for name in ("stmxcsr", "ldmxcsr"):
-        code.module.declare(f"@llvm.x86.sse.{name}", f"declare void @llvm.x86.sse.{name}(ptr)")
-    before, changed = (code.stack("i32", 4) for _ in range(2))
-    code.call("llvm.x86.sse.stmxcsr", "void", before)
-    changed.store(before.load("i32") & ~(FLUSH_TO_ZERO | TOWARD_ZERO) | bits)
-    code.call("llvm.x86.sse.ldmxcsr", "void", changed)
-    yield
-    code.call("llvm.x86.sse.ldmxcsr", "void", before)
+    return module.finish()
 
 
 class Fused(Block):

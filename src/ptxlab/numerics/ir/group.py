@@ -3,20 +3,25 @@
 The sum of a group is an integer of quarters below 2^12, its product with the significands of two scales has at most 20 bits: exact
 until it is truncated at the window's last bit. Mostly the window truncates no term, which the exponents of the scales and of C show: then
 the terms are added as integers in the unit of the smallest scales, and C, truncated if need be, in float64. Where terms are truncated, or
-too far apart for 32 bits, each is added in float64. What the scales' exponents alone put outside float32's range, NaN scales, and C
+too far apart for 32 bits, each is added in float64. Where the processor can round toward zero, a sum of terms that float32 holds is added
+to C in float32. What the scales' exponents alone put outside float32's range, NaN scales, and C
 infinite or NaN go to ``general``, in float64 throughout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import reduce
 from itertools import product
 from operator import or_
 
+from ptxlab.native import host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import Step
+from ptxlab.numerics.ir._floating_point_control import TOWARD_ZERO, floating_point_control
 from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, cut_f32, power, with_specials, without_products
+from ptxlab.numerics.ir._group_sums import Operands, sums_of
 from ptxlab.numerics.ir.prepare_groups import (
     BITS,
     BLOCK,
@@ -46,68 +51,40 @@ LOWEST, HIGHEST = -74, 110
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
 FRACTION = 8
 """Fraction bits that a term has below the exponent of its scales: two of the elements, and three of each significand."""
+FLOAT32_INTEGERS = 1 << 24
+"""Float32 holds all integers up to this magnitude."""
 MOST_BITS = 17
 """Of the largest integers of two rows of scales: so many and those of the sums of six groups are less than 32."""
 VECTORS = 4
-"""Vectors of cells of a row that are done together, with the registers of AVX-512; else half as many."""
+"""Vectors of cells of a row that are done together: at least LANES cells."""
 WIDE_LANES = 16
+PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 groups"
 
 
 def group_ir(step: Step, lanes: int) -> str:
     """The function ``mma`` and the ``general`` one that it calls."""
     module = Module()
-    _Fast(module, step, lanes)
+    if host().has_mxcsr:
+        code = Function(module, "mma", "void", PARAMETERS)
+        with floating_point_control(code, TOWARD_ZERO):
+            code.call("toward_zero", "void", *code.parameters)
+        _Fast(module, "toward_zero", step, lanes)
+    else:
+        _Fast(module, "mma", step, lanes)
     _General(module, step)
-    return module.text()
-
-
-class _Operands:
-    """Lanes of A against one row of B: scales and exponents of groups."""
-
-    def __init__(self, code: Function, a: list[Value], b: list[Value], lanes: int) -> None:
-        self.code, self.lanes = code, lanes
-        self.a_values, self.a_scales, self.a_exponents, self.a_live, self.lda = a
-        self.b_values, self.b_scales, self.b_exponents, self.b_live, self.b_starts = b
-
-    def exponent(self, group: Value, m: Value) -> Value:
-        """Of a group's scales; DEAD if all its products are zero."""
-        at = group * self.lda + m
-        both = self.a_live.load(vector("i32", self.lanes), at) & self.b_live.load("i32", group).splat(self.lanes)
-        sum_ = self.a_exponents.load(vector("i32", self.lanes), at) + self.b_exponents.load("i32", group).splat(self.lanes)
-        return both.eq(0).select(sum_.constant(DEAD), sum_)
-
-    def scale(self, group: Value, m: Value) -> tuple[Value, Value]:
-        """The scales of a group of A and of B; their product is that of the scales in units of the sums."""
-        a = self.a_scales.load(vector("float", self.lanes), group * self.lda + m)
-        return a, self.b_scales.load("float", group).splat(self.lanes)
-
-
-def _sums(rows: Sequence[_Operands], group: Value, words: Value, at: Sequence[Value]) -> list[Variable]:
-    """Of a group's products, as integers: for some vectors of lanes, and for each of some rows of B. A group has so many words."""
-    code, lanes, lda = rows[0].code, rows[0].lanes, rows[0].lda
-    sums = [row.b_starts.load("i32", group).splat(lanes).variable() for _ in at for row in rows]
-    first = group * words
-    with code.loop(first + words, UNROLLED, first) as word:
-        for j in range(UNROLLED):
-            b = [row.b_values.load("i32", word + j).splat(lanes) for row in rows]
-            line = rows[0].a_values.at((word + j) * lda, "i32")
-            a = [line.load(vector("i32", lanes), m) for m in at]
-            for total, (raised, values) in zip(sums, product(a, b), strict=True):
-                total.set(total.get().add_byte_dot(raised, values))
-    return sums
-
-
-UNROLLED = 4
-"""Words of one turn of the loop: those of a group, or half of them if A is sparse."""
+    return module.finish()
 
 
 class _Fast:
-    """The function ``mma``. Two rows of the accumulator are done together, which reads A once for both."""
+    """The function ``mma``, or the one that it calls with the rounding mode toward zero: all but the last sums are exact.
 
-    def __init__(self, module: Module, step: Step, lanes: int) -> None:
+    Two rows of the accumulator are done together, which reads A once for both.
+    """
+
+    def __init__(self, module: Module, name: str, step: Step, lanes: int) -> None:
         self.step, self.lanes = step, lanes
-        parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 groups"
-        code = self.code = Function(module, "mma", "void", parameters)
+        self.rounds_toward_zero = name == "toward_zero"
+        code = self.code = Function(module, name, "void", PARAMETERS, internal=self.rounds_toward_zero)
         self.groups = code["groups"]
         self.words = code["count"].operation("sdiv", self.groups * WORD)
         arrays = (VALUES, SCALES, EXPONENTS, LIVE)
@@ -119,8 +96,8 @@ class _Fast:
         self.lda, self.ldb = (code[name].word(LINE) for name in "ab")
         self.options = [code[name].to("i32") for name in ("keep", "sign")]
         self.keep, self.sign = (option.splat(lanes) for option in self.options)
-        self.vectors = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
-        self.width = lanes * self.vectors
+        self.width = lanes * VECTORS
+        self.vectors_at_once = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
         self.kept = [code.stack(f"[{self.width} x i32]", 64) for _ in range(2)]
         with code.loop(code["n"], 2) as n:
             several = (n + 1).lt(code["n"])
@@ -144,11 +121,12 @@ class _Fast:
         b, o = self.code, row.operands
         a = (x.at(m, "i32") for x in (o.a_values, o.a_scales, o.a_exponents, o.a_live))
         line = (o.b_values, o.b_scales, o.b_exponents, o.b_live, o.b_starts)
-        b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.words, *self.options, b.const("i32", 0))
+        with floating_point_control(b, 0) if self.rounds_toward_zero else nullcontext():
+            b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.words, *self.options, b.const("i32", 0))
 
     def _block(self, rows: list[_Row], m: Value) -> None:
-        at = [m + self.lanes * j for j in range(self.vectors)]
-        kept = [[memory.at(j * self.lanes, "i32") for j in range(self.vectors)] for memory in self.kept]
+        at = [m + self.lanes * j for j in range(VECTORS)]
+        kept = [[memory.at(j * self.lanes, "i32") for j in range(VECTORS)] for memory in self.kept]
         cells = [_ExactCells(self, row, lane, kept[i][j]) for j, lane in enumerate(at) for i, row in enumerate(rows)]
         bounds = [_Bounds(self, row, m, cells[i :: len(rows)]) for i, row in enumerate(rows)]
         truncated = reduce(or_, (each.truncated for each in bounds)).variable()
@@ -186,19 +164,33 @@ class _Fast:
     def _add_integers(self, rows: Sequence[_Row], at: Sequence[Value], cells: Sequence[_ExactCells]) -> None:
         """Add all terms, as integers, and store the cells."""
         code, lanes = self.code, self.lanes
-        several = len(rows) * VECTORS_AT_ONCE
+        several = len(rows) * self.vectors_at_once
         for first in range(0, len(cells), several):
             some = cells[first : first + several]
             totals = [code.variable(vector("i32", lanes), 0) for _ in some]
-            where = at[first // len(rows) : first // len(rows) + VECTORS_AT_ONCE]
+            where = at[first // len(rows) : first // len(rows) + self.vectors_at_once]
             with code.loop(self.groups) as group:
-                sums = _sums([row.operands for row in rows], group, self.words, where)
+                sums = sums_of([row.operands for row in rows], group, self.words, where)
                 line = self.a_factors.at(group * self.lda, "i32")
                 factors = product([line.load(vector("i32", lanes), m) for m in where], [row.factor(group).splat(lanes) for row in rows])
                 for total, dot, (a, b) in zip(totals, sums, factors, strict=True):
-                    total.set(total.get() + dot.get() * (a * b))
-            for each, total in zip(some, totals, strict=True):
-                each.finish(total.get())
+                    total.set(total.get() + dot * (a * b))
+            self._finish(some, [total.get() for total in totals])
+
+    def _finish(self, cells: Sequence[_ExactCells], totals: Sequence[Value]) -> None:
+        """Store the sums of cells with their terms."""
+        if not self.rounds_toward_zero:
+            for cell, total in zip(cells, totals, strict=True):
+                cell.finish_in_float64(total)
+            return
+        with self.code.when(
+            (reduce(or_, (total + FLOAT32_INTEGERS for total in totals)) & -2 * FLOAT32_INTEGERS).ne(0).reduce("or")
+        ) as held:
+            for cell, total in zip(cells, totals, strict=True):
+                cell.finish_in_float64(total)
+            held()
+            for cell, total in zip(cells, totals, strict=True):
+                cell.finish(total)
 
     def _truncating_block(self, row: _Row, m: Value, at: list[Value]) -> None:
         code = self.code
@@ -208,14 +200,10 @@ class _Fast:
                 self._general(row, here)
             otherwise()
             with code.loop(self.groups) as group:
-                for cell, exact in zip(cells, _sums([row.operands], group, self.words, at), strict=True):
-                    cell.add(exact.get().convert("sitofp", "float"), row.operands.scale(group, cell.m))
+                for cell, exact in zip(cells, sums_of([row.operands], group, self.words, at), strict=True):
+                    cell.add(exact.convert("sitofp", "float"), row.operands.scale(group, cell.m))
             for cell in cells:
                 cell.finish()
-
-
-VECTORS_AT_ONCE = 4
-"""Vectors of cells of a row to which terms are added in one loop."""
 
 
 class _Row:
@@ -225,7 +213,7 @@ class _Row:
         self.n, self.sign = n, kernel.options[1].operation("ashr", 31)
         first = n * kernel.groups
         line = [kernel.b[0].at(n * kernel.ldb, "i32"), *(x.at(first, "i32") for x in kernel.b[1:])]
-        self.operands = _Operands(kernel.code, [*kernel.a, kernel.lda], line, kernel.lanes)
+        self.operands = Operands(kernel.code, [*kernel.a, kernel.lda], line, kernel.lanes)
         self.factors = kernel.b_factors.at(first, "i32")
         self.about = {word: array.load("i32", n) for word, array in kernel.of_b.items()}
         self.acc = kernel.code["acc"].at(n * kernel.code["stride"])
@@ -274,12 +262,24 @@ class _ExactCells:
         kept.store(self.c)
 
     def finish(self, total: Value) -> None:
+        """Store the sums of C and the terms, which the processor rounds toward zero; float32 holds the sum of the terms."""
+        c, up = self._in_units()
+        self._store((c + total.convert("sitofp", "float")) * up)
+
+    def finish_in_float64(self, total: Value) -> None:
         """Store the sums of C and the terms, cut to float32."""
+        c, up = self._in_units()
+        exact = c.convert("fpext", "double") + total.convert("sitofp", "double")
+        self._store((exact.bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float") * up)
+
+    def _in_units(self) -> tuple[Value, Value]:
+        """C in the unit of the smallest scales, and this unit."""
         unit = self.units.load(self.type, self.m) + (self.row.about[UNITS] + ((2 * UNIT) << 23))
         down, up = (x.bits("float") for x in (unit.constant(127 << 23) - unit, unit + (127 << 23)))
-        c = (self.kept.load(self.type).bits("float") * down).convert("fpext", "double")
-        cut = ((c + total.convert("sitofp", "double")).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
-        self.row.acc.store((cut * up).bits("i32"), self.m)
+        return self.kept.load(self.type).bits("float") * down, up
+
+    def _store(self, result: Value) -> None:
+        self.row.acc.store(result.bits("i32"), self.m)
 
 
 class _TruncatedCells:
@@ -324,11 +324,11 @@ class _General:
         code = self.code = Function(module, "general", "void", ", ".join(parameters), attributes="noinline", internal=True)
         a, b = ([code[name] for name in some] for some in (names[:4], names[4:]))
         zero = code.const("i64", 0)
-        operands = _Operands(code, [*a, code["lda"]], b, LANES)
+        operands = Operands(code, [*a, code["lda"]], b, LANES)
         sign = code["sign"].splat(LANES)
 
         def term(group: Value) -> Value:
-            exact = (_sums([operands], group, code["words"], [zero])[0].get().convert("sitofp", "float").bits("i32") ^ sign).bits("float")
+            exact = (sums_of([operands], group, code["words"], [zero])[0].convert("sitofp", "float").bits("i32") ^ sign).bits("float")
             one, other = (x.convert("fpext", "double") for x in operands.scale(group, zero))
             return exact.convert("fpext", "double") * one * other
 

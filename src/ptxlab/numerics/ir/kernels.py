@@ -217,4 +217,4 @@ def integer_ir(lanes: int) -> str:
                 c = acc.load(vector("i32", lanes), m + g * lanes) & keep
                 dot = total.get().convert("fptosi", "i32")
                 acc.store(saturate.select(c.intrinsic("sadd.sat", dot), c + dot), m + g * lanes)
-    return module.text()
+    return module.finish()

@@ -88,7 +88,7 @@ def prepare_ir(row: Format, wide: bool) -> str:
     module = Module()
     for role in "ab":
         _function(module, row, wide, role)
-    return module.text()
+    return module.finish()
 
 
 def _function(module: Module, row: Format, wide: bool, role: str) -> None:
@@ -208,7 +208,7 @@ def scale_rows_ir() -> str:
         flags.store(flags.load("i32", row) | is_nan.to("i32"), row)
     with code.loop(flagged, start=rows) as row:
         exponents.store(code.const("i32", 0), row)
-    return module.text()
+    return module.finish()
 
 
 def _unit(row: Format, least: Value, largest: Value) -> tuple[Value, Value]:

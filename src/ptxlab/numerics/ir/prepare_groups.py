@@ -106,7 +106,7 @@ def prepare_groups_ir(scale: str) -> str:
     module = Module()
     for role in "ab":
         _Preparation(module, scale, role)
-    return module.text()
+    return module.finish()
 
 
 class _Preparation:

@@ -57,7 +57,7 @@ def expand_ir(row: Format, stored: int, whole: int, legal: Collection[int]) -> s
                 value = at.eq(position).select(each, value)
             here.store(value, position, align=1)
     code.ret(wrong.get())
-    return module.text()
+    return module.finish()
 
 
 def forget_ir(wide: bool, stored: int, whole: int) -> str:
@@ -82,4 +82,4 @@ def forget_ir(wide: bool, stored: int, whole: int) -> str:
             for array, element, exponent in arrays:
                 kept = array.load(vector(element, LANES), place, align=1)
                 array.store(absent.select(exponent, kept), place, align=1)
-    return module.text()
+    return module.finish()

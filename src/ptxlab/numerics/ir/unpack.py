@@ -35,7 +35,7 @@ def unpack_ir(packing: Packing, bits: int, contained: bool) -> str:
         else:
             for group in range(SLOT // 4):
                 place.at(4 * group).store(_four(slot.at(3 * group)) << shift, align=1)
-    return module.text()
+    return module.finish()
 
 
 def _two(source: Value, count: int) -> Value:

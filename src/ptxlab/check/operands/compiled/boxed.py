@@ -50,7 +50,7 @@ def _library() -> native.Library:
     """``ask``, compiled or from the cache."""
     module = native.Module()
     _ask(module)
-    return native.compile_ir(module.text(), ["ask"], opt=1, light=True)
+    return native.compile_ir(module.finish(), ["ask"], opt=1, light=True)
 
 
 class BoxedCalls:

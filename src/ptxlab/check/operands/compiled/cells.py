@@ -136,7 +136,7 @@ def _library() -> native.Library:
     module = native.Module()
     _ask(module)
     _note(module)
-    return native.compile_ir(module.text(), ["ask", "note"], opt=1, light=True)
+    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
 
 
 class CellCalls:

@@ -18,9 +18,11 @@ from ptxlab import native
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
 from ptxlab.check.operands.words.boxes import relative_words
 from ptxlab.engine.context import Word
+from ptxlab.engine.direct_services import coordinates_of
 from ptxlab.engine.repetitions import CopyWord, each_receiver
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
-from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD
+from ptxlab.isa.effects import Asynchronous
+from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, BoxWord
 from ptxlab.isa.operations.tiles import CHUNK, CopiedTile, TileArray
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import address_of
@@ -41,8 +43,9 @@ class _BoxesWord(IntEnum):
 
     They are the address of the numbers of places, the number of the array, the number of the source (`CompiledCopies.tile`), and how many
     coordinates there are. ``STRIDE`` is the distance of the sources of words of CTAs that are neighbours, 0 if words are not followed.
-    ``NOTED`` is 1 if their sources are entered, else they become unknown; ``COUNT`` is how many there are. From ``RELATIVE`` on are the
-    addresses of their sources, less that of the box, for each place of the box modulo `BOX_PERIOD`; 0 where they are not known.
+    ``NOTED`` is 1 if their sources are entered where a box has the bytes of the tensor, else they become unknown; ``COUNT`` is how many
+    there are. From ``RELATIVE`` on are the addresses of their sources, less that of the box, for each place of the box modulo
+    `BOX_PERIOD`; 0 where they are not known.
     """
 
     PLACES = 0
@@ -67,12 +70,18 @@ def _relative(words: native.Value, copy: native.Value) -> native.Value:
     return words.load("ptr", period + _BoxesWord.RELATIVE)
 
 
+def _is_noted(words: native.Value, copy: native.Value) -> native.Value:
+    """Whether the sources of the words of a box are entered."""
+    is_same = copy.pointer(CopyWord.BOX).word(BoxWord.IS_SAME)
+    return (words.word(_BoxesWord.NOTED) & is_same).ne(0)
+
+
 def _ask(module: native.Module) -> None:
     """``i64 ask(context, words, copy)``: 0 if the box goes where a tile of the same size is, or none, in each CTA."""
     _ask_of_one(module)
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
     context, words, copy = code.parameters
-    with code.when(words.word(_BoxesWord.NOTED).ne(0) & _relative(words, copy).eq(0)):
+    with code.when(_is_noted(words, copy) & _relative(words, copy).eq(0)):
         code.ret(1)
     for each in each_receiver(code, copy):
         with code.when(code.call("ask_one", "i64", context, words, each).ne(0)):
@@ -129,8 +138,8 @@ def _note_words(code: native.Function, context: native.Value, words: native.Valu
     away = copy.word(CopyWord.RANK) - (context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT)
     first = copy.word(CopyWord.OFFSET)
     sources = context.pointer(Word.COPIED).at(away * words.word(_BoxesWord.STRIDE) + first * (_SOURCE // _WORD))
-    noted, relative, address = words.word(_BoxesWord.NOTED).ne(0), _relative(words, copy), copy.word(CopyWord.ADDRESS)
-    with code.when(noted) as otherwise:
+    relative, address = _relative(words, copy), copy.word(CopyWord.ADDRESS)
+    with code.when(_is_noted(words, copy)) as otherwise:
         with code.loop(words.word(_BoxesWord.COUNT), entered=True) as i:
             distance = relative.load("i64", i)
             sources.store(distance.lt(0).select(0, distance + address), i)
@@ -143,13 +152,19 @@ def _note_words(code: native.Function, context: native.Value, words: native.Valu
     cta.set_word(CtaWord.OTHERWISE, 1)
 
 
+def _coordinates(op: Op) -> int:
+    """How many coordinates an instruction has."""
+    box = op.effects.box if isinstance(op.effects, Asynchronous) else None
+    return 0 if box is None else len(coordinates_of(op.operands[box.tensor_map]))
+
+
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
     module = native.Module()
     _ask(module)
     _note(module)
-    return native.compile_ir(module.text(), ["ask", "note"], opt=1, light=True)
+    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
 
 
 class CompiledCopies:
@@ -206,17 +221,20 @@ class CompiledCopies:
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code copies other boxes of the same array; None if it cannot."""
         tiles = [] if operation.tiles is None else list(operation.tiles())
-        if not tiles or operation.tile_at is None:
+        if not tiles:
+            return ObservedRepetition()
+        if operation.tile_at is None:
             return None
         key, tile = (operation.op.index, tiles[0].array), tiles[0]
-        if self._notes_tiles and (tile.places is None or tile.data != CHUNK):
+        if self._notes_tiles and tile.data != CHUNK:
             return None
         found = self._calls.get(key)
         if found is None:
             words = np.zeros(_BoxesWord.END, np.int64)
-            about = address_of(self._table), self.number(tile.array), len(self._sources), len(tile.coordinates)
+            coordinates = _coordinates(operation.op)
+            about = address_of(self._table), self.number(tile.array), len(self._sources), coordinates
             words[: _BoxesWord.RELATIVE] = *about, self._stride, self._notes_tiles, -(-tile.size // _WORD)
-            self._sources.append((operation.op, operation.tile_at, len(tile.coordinates)))
+            self._sources.append((operation.op, operation.tile_at, coordinates))
             ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
             found = self._calls[key] = words, ask, note
         for each in tiles if self._notes_tiles else ():

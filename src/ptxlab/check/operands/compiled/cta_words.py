@@ -38,7 +38,8 @@ class TakenWord(IntEnum):
     ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is the largest number of
     columns of D. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none; ``TILED`` is 1 if
     compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B. ``FOUND`` is 1 if the last
-    instruction took an operand that threads have copied, and is not repeated.
+    instruction took an operand that threads have copied, and is not repeated. ``PREPARED`` is the number of its operands if it has taken
+    operands that have one (`ptxlab.check.operands.compiled.prepared`), else 0.
     """
 
     NUMBER = 0
@@ -52,7 +53,8 @@ class TakenWord(IntEnum):
     FIRST_TILE = 10
     LAST_TILE = 11
     FOUND = 12
-    END = 13
+    PREPARED = 13
+    END = 14
 
 
 class CtaWord(IntEnum):
@@ -65,9 +67,11 @@ class CtaWord(IntEnum):
     From ``TILES`` on is the number of the tile at each place, by the numbers of the places; 0 if there is none. ``BEYOND`` is 1 if there
     has been a tile at a place that has no such number. ``CHANGES`` is how often tiles have changed, ``COPIES`` the number of the last copy;
     ``COPIED`` is 1 if compiled code has copied since Python has asked. ``BOXED`` is the address of a byte for each chunk, 1 if a tensor
-    copy has brought it. ``WORD_SOURCES`` and ``CELL_SOURCES`` are the addresses of the sources of words and cells; 0 where they are not
-    followed. ``CELL_CODES`` and ``CELL_VALUES`` are those of what `ptxlab.check.operands.scales.sources.TensorSources` has of cells, and
-    ``SCALES`` that of its tables (`ptxlab.check.operands.compiled.scale_tables.ScaleTables`).
+    copy has brought it, and ``PREPARED`` that of one for each word, 1 if a bulk copy has (`ptxlab.check.operands.words.check.Words`).
+    ``WORD_SOURCES`` and ``CELL_SOURCES`` are the addresses of the sources of words and cells, and ``BYTE_SOURCES`` that of the sources of
+    the bytes of words; 0 where they are not followed. ``CELL_CODES`` and ``CELL_VALUES`` are those of what
+    `ptxlab.check.operands.scales.sources.TensorSources` has of cells, and ``SCALES`` that of its tables
+    (`ptxlab.check.operands.compiled.scale_tables.ScaleTables`).
     """
 
     OTHERWISE = 0
@@ -78,12 +82,14 @@ class CtaWord(IntEnum):
     BOXED = 5
     CELLS = 6
     WORD_SOURCES = 7
-    CELL_SOURCES = 8
-    CELL_CODES = 9
-    CELL_VALUES = 10
-    SCALES = 11
-    TILES = 12
-    ACCUMULATORS = 76
+    BYTE_SOURCES = 8
+    PREPARED = 9
+    CELL_SOURCES = 10
+    CELL_CODES = 11
+    CELL_VALUES = 12
+    SCALES = 13
+    TILES = 14
+    ACCUMULATORS = 78
 
 
 MOST_TILES = CtaWord.ACCUMULATORS - CtaWord.TILES
@@ -186,9 +192,10 @@ class CtaTaken:
         """Something has been copied to tensor memory, and compiled code has no table of the sources of cells."""
         self._words[CtaWord.CELLS] = 1
 
-    def follow_words(self, sources: int, boxed: int) -> None:
-        """The sources of words are followed: their address, and that of what says which chunks tensor copies have brought."""
-        self._words[CtaWord.WORD_SOURCES], self._words[CtaWord.BOXED] = sources, boxed
+    def follow_words(self, sources: int, of_bytes: int, boxed: int, prepared: int) -> None:
+        """The sources of words are followed: the addresses of those, of those of bytes, and of what says which copies have brought them."""
+        self._words[CtaWord.WORD_SOURCES : CtaWord.CELL_SOURCES] = sources, of_bytes, prepared
+        self._words[CtaWord.BOXED] = boxed
 
     def follow_cells(self, sources: int, codes: int, values: int, tables: int) -> None:
         """The cells of tensor memory are followed: the addresses of what is known of them, and of what products have taken there."""

@@ -187,7 +187,7 @@ def _functions() -> tuple[Any, int, int]:
     module = native.Module()
     for write in (_differs, _read, _ask, _note):
         write(module)
-    library = native.compile_ir(module.text(), ["differs", "ask", "note"], opt=1, light=True)
+    library = native.compile_ir(module.finish(), ["differs", "ask", "note"], opt=1, light=True)
     return library.function("differs", ctypes.c_int64, *[ctypes.c_void_p] * 3), library.address("ask"), library.address("note")
 
 

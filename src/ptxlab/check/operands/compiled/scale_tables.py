@@ -230,6 +230,6 @@ def _functions() -> _Functions:
     """Compiled or from the cache."""
     module = native.Module()
     emit_tables(module)
-    library = native.compile_ir(module.text(), ["taker", "outofturn"], opt=1, light=True)
+    library = native.compile_ir(module.finish(), ["taker", "outofturn"], opt=1, light=True)
     taker = library.function("taker", ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 3)
     return _Functions(taker, library.function("outofturn", ctypes.c_int64, ctypes.c_void_p))

@@ -190,7 +190,7 @@ def _library() -> native.Library:
     emit_tables(module)
     for write in (_source, _ask, _note):
         write(module)
-    return native.compile_ir(module.text(), ["ask", "note"], opt=1, light=True)
+    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
 
 
 class ScaleCalls:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -84,9 +84,9 @@ class Words:
         parts: NDArray[np.uint64] = np.zeros((ctas, WORD * words if by_bytes else 0), np.uint64)
         found = []
         for sources, own, each in zip(every, parts, taken, strict=True):
-            boxed = np.zeros(-(-size // CHUNK), np.bool_)
-            each.follow_words(address_of(sources), address_of(boxed))
-            found.append(cls(sources, own, listed, sources.view(np.int64), np.zeros(words, np.bool_), boxed, each))
+            prepared, boxed = np.zeros(words, np.bool_), np.zeros(-(-size // CHUNK), np.bool_)
+            each.follow_words(address_of(sources), address_of(own) if by_bytes else 0, address_of(boxed), address_of(prepared))
+            found.append(cls(sources, own, listed, sources.view(np.int64), prepared, boxed, each))
         return found
 
     def bytes_from(self, places: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -210,6 +210,10 @@ class WordCheck:
         elif repeated.kept is not None and self._repetitions.runs:
             self._repetitions.follows(id(words), product.accumulator, product.operands, False)
         return True
+
+    def are_judged(self, operands: Iterable[MatrixOperand]) -> bool:
+        """Whether the element types of all operands have been compared."""
+        return self._judged.issuperset(operands)
 
     def repeated(self, operation: AsyncOperation, product: MatrixProduct, words: Words) -> Repeated | None:
         """The instruction that takes these operands, if compiled code can compare what it takes in memory of this size."""

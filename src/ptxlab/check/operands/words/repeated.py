@@ -126,6 +126,15 @@ class LastTaken:
         return (self.found or {}) if repeated is None else repeated.taken(self.bases(before))
 
     @property
+    def prepared(self) -> int:
+        """The number of the operands of the last instruction, if they have one (`ptxlab.check.operands.compiled.prepared`)."""
+        return self._words[TakenWord.PREPARED]
+
+    @prepared.setter
+    def prepared(self, number: int) -> None:
+        self._words[TakenWord.PREPARED] = number
+
+    @property
     def column(self) -> int | None:
         """The first column of the last A in tensor memory."""
         column = self._words[TakenWord.COLUMN]

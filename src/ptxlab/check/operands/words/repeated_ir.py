@@ -144,7 +144,7 @@ def _ir(width: int, dense: bool) -> str:
     _follows(module)
     _ask(module)
     _note(module)
-    return module.text()
+    return module.finish()
 
 
 @cache

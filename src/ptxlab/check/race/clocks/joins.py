@@ -59,7 +59,7 @@ def _join_ir() -> str:
         clock = done.load("i32") + 1
         for place in (done, done.at(4), done.at(tensor + 4)):
             place.store(clock)
-    return module.text()
+    return module.finish()
 
 
 @dataclass(slots=True, eq=False)

@@ -291,7 +291,7 @@ def _late_waits_ir() -> str:
                 otherwise()
                 late.set(1)
     code.ret(late.get())
-    return module.text()
+    return module.finish()
 
 
 @cache

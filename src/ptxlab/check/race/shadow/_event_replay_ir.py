@@ -10,6 +10,7 @@ from ptxlab.check.race.shadow._warpgroups_ir import emit_warpgroup_functions
 from ptxlab.check.race.shadow.issue_ir import as_running
 from ptxlab.check.race.shadow.shadow_words import (
     ACCESSES_TOO,
+    ALL_COPIES,
     BULK_COMMIT,
     BULK_SOURCES,
     BULK_WAIT,
@@ -87,8 +88,7 @@ def emit_drain(module: Module) -> None:
         with c.when(((how & HANDLED).eq(0) | (how & ACCESSES_TOO).ne(0)) & size.ne(0)):
             c.call("accesses", "void", state, row, who.get(), op, how & (31 | READS_TOO), size)
         with c.when((how & COMMIT).ne(0)):
-            for word in (AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS):
-                agent.set_word(word, agent.word(word) + 1)
+            _commit_copies(agent)
         python = c.variable("i64", how & HANDLED)
         with c.when((how & TRANSFER).ne(0)):
             outcome = c.call("transfer", "i64", state, row, op, info)
@@ -248,13 +248,24 @@ def _wait(module: Module) -> None:
     c.ret(DONE)
 
 
+def _commit_copies(agent: Value) -> None:
+    """The cp.async of an agent that follow are of another group."""
+    for word in (AgentWord.COPY_CLOCK, AgentWord.COPY_GROUPS):
+        agent.set_word(word, agent.word(word) + 1)
+
+
 def _copy_wait(module: Module) -> None:
-    """``i64 copy_wait(state, info)``: a cp.async.wait_group, as its handler does; PYTHON if nothing has been done."""
+    """``i64 copy_wait(state, info)``: a cp.async.wait_group or cp.async.wait_all, as its handler does; PYTHON if nothing has been done."""
     c = Function(module, "copy_wait", "i64", "ptr state, ptr info", internal=True)
     state, info = c.parameters
-    pending, agent = info.word(OpWord.DETAIL), state.pointer(StateWord.AGENT)
-    with c.when(pending.uge(agent.word(AgentWord.COPY_GROUPS)) | state.word(StateWord.SUSPECT_COUNT).ne(0)):
+    agent = state.pointer(StateWord.AGENT)
+    everything = info.word(OpWord.DETAIL).eq(ALL_COPIES)
+    pending = everything.select(0, info.word(OpWord.DETAIL))
+    too_many = ~everything & pending.uge(agent.word(AgentWord.COPY_GROUPS))
+    with c.when(too_many | agent.word(AgentWord.COPY_SLOT).eq(0) | state.word(StateWord.SUSPECT_COUNT).ne(0)):
         c.ret(PYTHON)
+    with c.when(everything):
+        _commit_copies(agent)
     clock = agent.word(AgentWord.COPY_CLOCK) - 1 - pending
     emit_advance(state, agent.word(AgentWord.COPY_SLOT), Component.DONE, clock.to("i32"))
     c.ret(DONE)

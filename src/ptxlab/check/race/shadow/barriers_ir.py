@@ -51,7 +51,7 @@ def _ir() -> str:
     _arrives(module)
     _completed(module)
     _passes(module)
-    return module.text()
+    return module.finish()
 
 
 def _running_agent(c: Function, context: Value) -> Value:

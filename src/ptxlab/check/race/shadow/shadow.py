@@ -117,7 +117,7 @@ def _ir(opt: int) -> str:
     emit_copied(module)
     emit_digest(module)
     emit_stored(module)
-    return module.text()
+    return module.finish()
 
 
 class _Functions:

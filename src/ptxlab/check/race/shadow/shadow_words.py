@@ -10,6 +10,7 @@ from ptxlab.check.model import Row
 __all__ = [
     "ACCESSES_TOO",
     "AGENT_HEADER",
+    "ALL_COPIES",
     "ANNOUNCES",
     "ARRIVES_ONCE",
     "BEFORE",
@@ -94,7 +95,12 @@ TENSOR_WAITS = {False: 0x200000, True: 0x400000}
 COMMIT = 0x800000
 """cp.async.commit_group: the copies that follow have the next number."""
 COPY_WAIT = 0x1000000
-"""cp.async.wait_group. Python handles it if accesses before are suspect, or if the groups do not have consecutive numbers."""
+"""cp.async.wait_group and cp.async.wait_all.
+
+Python handles it if accesses before are suspect, or if the groups do not have consecutive numbers.
+"""
+ALL_COPIES = (1 << 64) - 1
+"""What cp.async.wait_all has as the number of groups that it leaves pending (`OpWord.DETAIL`): it waits for what is in no group, too."""
 MBARRIER_WAIT = 0x2000000
 """A wait for a phase of an mbarrier object. Python handles those of warps whose uses the initialisation is not ordered before."""
 MBARRIER_ARRIVAL, TENSOR_COMMIT = 0x4000000, 0x8000000
@@ -124,8 +130,8 @@ class OpWord(IntEnum):
     SIZE = 1
     DETAIL = 2
     """of a transfer, the address of the number of columns, the bytes of each, and their distances from the first one in bytes; of a
-    wait_group of cp.async, cp.async.bulk or wgmma, the number of groups that it leaves pending; of an arrival, `ARRIVES_ONCE`,
-    `LANES_ARRIVE` or `ANNOUNCES`"""
+    wait_group of cp.async, cp.async.bulk or wgmma, the number of groups that it leaves pending, or `ALL_COPIES`; of an arrival,
+    `ARRIVES_ONCE`, `LANES_ARRIVE` or `ANNOUNCES`"""
 
 
 class StateWord(IntEnum):

@@ -1,0 +1,90 @@
+"""Copies of contiguous bytes to shared memory that compiled code repeats, where the sources of words are followed: it enters those."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ptxlab import native
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
+from ptxlab.engine.context import Word
+from ptxlab.engine.repetitions import CopyWord, each_receiver
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.isa.operations.tiles import CHUNK
+from ptxlab.machine.observe.observer import ObservedRepetition
+
+if TYPE_CHECKING:
+    from ptxlab.isa.operations import AsyncOperation
+
+__all__ = ["repeated_line"]
+
+_WORD, _SOURCE = 4, 8
+"""Bytes of a word of shared memory, and of its source."""
+
+
+def _ask(module: native.Module) -> None:
+    """``i64 ask(context, words, copy)``: 0 if no tile is where the bytes go, in each CTA."""
+    code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
+    context, _, copy = code.parameters
+    for each in each_receiver(code, copy):
+        cta, start = words_of_cta(context, each.word(CopyWord.RANK)), each.word(CopyWord.OFFSET)
+        found, stop = code.variable("i1", cta.word(CtaWord.BEYOND).ne(0)), start + each.word(CopyWord.SIZE)
+        with code.loop(MOST_TILES, entered=True) as i:
+            tile = placed_at(cta, i)
+            found.set(found.get() | (tile.word(PlacedWord.START).ult(stop) & tile.word(PlacedWord.STOP).ugt(start)))
+        with code.when(found.get()):
+            code.ret(1)
+    code.ret(0)
+
+
+def _note(module: native.Module, name: str, between: bool) -> None:
+    """``i64 note(context, words, copy)``: the words come from there; ``between``: from where those come of which they are copies."""
+    code = native.Function(module, name, "i64", "ptr context, ptr words, ptr copy")
+    context, _, copy = code.parameters
+    address, size = copy.word(CopyWord.ADDRESS), copy.word(CopyWord.SIZE)
+    origin = words_of_cta(context, context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT)
+    for each in each_receiver(code, copy):
+        cta, offset = words_of_cta(context, each.word(CopyWord.RANK)), each.word(CopyWord.OFFSET)
+        cta.set_word(CtaWord.OTHERWISE, 1)
+        boxed = cta.pointer(CtaWord.BOXED).at(offset.operation("udiv", CHUNK))
+        with code.loop(size.operation("udiv", CHUNK)) as i:
+            boxed.store(code.const("i8", 0), i)
+        sources, prepared = (_at(cta, word, bytes_, offset) for word, bytes_ in ((CtaWord.WORD_SOURCES, _SOURCE), (CtaWord.PREPARED, 1)))
+        if not between:
+            with code.loop(size.operation("udiv", _WORD)) as i:
+                sources.store(address + i * _WORD, i)
+                prepared.store(code.const("i8", 1), i)
+            continue
+        known, arranged = (_at(origin, word, bytes_, address) for word, bytes_ in ((CtaWord.WORD_SOURCES, _SOURCE), (CtaWord.PREPARED, 1)))
+        with code.loop(size.operation("udiv", _WORD)) as i:
+            sources.store(known.load("i64", i), i)
+            prepared.store(arranged.load("i8", i), i)
+        with code.when(cta.word(CtaWord.BYTE_SOURCES).ne(0)):
+            parts, known = (_at(each, CtaWord.BYTE_SOURCES, _WORD * _SOURCE, place) for each, place in ((cta, offset), (origin, address)))
+            with code.loop(size) as i:
+                parts.store(known.load("i64", i), i)
+    code.ret(0)
+
+
+def _at(cta: native.Value, word: CtaWord, size: int, offset: native.Value) -> native.Value:
+    """Where a table with so many bytes for each word of shared memory has those of an offset."""
+    return cta.pointer(word).at(offset.operation("udiv", _WORD) * size)
+
+
+@cache
+def _library() -> native.Library:
+    """``ask``, ``note`` and ``note_between``, compiled or from the cache."""
+    module = native.Module()
+    _ask(module)
+    _note(module, "note", between=False)
+    _note(module, "note_between", between=True)
+    return native.compile_ir(module.text(), ["ask", "note", "note_between"], opt=1, light=True)
+
+
+def repeated_line(operation: AsyncOperation) -> ObservedRepetition | None:
+    """How compiled code enters the sources of the words of such copies; None if an operation brings other words."""
+    found = [] if operation.bytes_copied is None else list(operation.bytes_copied())
+    if not found or any(each.address is None and each.origin is None for each in found):
+        return None
+    note = "note" if found[0].origin is None else "note_between"
+    return ObservedRepetition(ask=((_library().address("ask"), 0),), note=((_library().address(note), 0),))

@@ -1,7 +1,7 @@
 """Operations of a queue that have not performed: their rows, which the machine and compiled code share.
 
 Compiled code issues operations that repeat others (`ptxlab.engine.repetitions`), and performs them. The machine issues and performs all
-others, and performs those of compiled code that this leaves to it (`ptxlab.machine.schedule.pending`).
+others, and performs those of compiled code that this leaves to it (`ptxlab.machine.schedule.shared_operations`).
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def emit_perform_any(c: Function, queue: Value, position: Value, leave_if: Calla
     Nothing has been done where ``leave_if`` leaves the function since the machine must perform it.
     """
     order, place = queue.pointer(QueueWord.ORDER), position.variable()
+    leave_if(c, order.eq(0))
 
     def row() -> Value:
         return row_at(queue, order.load("i64", place.get()))

@@ -123,7 +123,8 @@ class QueueWord(IntEnum):
     DRAWN = 6
     """in/out: how many of them have been used"""
     ORDER = 7
-    """in: address of the numbers of the rows of these operations, in the order of issue, and of free ones behind them"""
+    """in: address of the numbers of the rows of these operations, in the order of issue, and of free ones behind them; 0 if the machine
+    performs all operations, and the following three words are 0, too"""
     ROWS = 8
     """in: address of the rows of operations (`ptxlab.engine.turns.pending.PendingRow`)"""
     CAPACITY = 9

@@ -27,8 +27,8 @@ from ptxlab.machine.memory.journal import Journal
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
-from ptxlab.machine.schedule.pending import operations_of
 from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.schedule.shared_operations import operations_of
 from ptxlab.machine.schedule.turns import begin_turns, turns_of
 from ptxlab.machine.warp.context_words import fill_cta_words, fill_launch_words
 from ptxlab.machine.warp.special_values import cta_values, fill_specials, launch_values

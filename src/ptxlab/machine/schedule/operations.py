@@ -52,7 +52,7 @@ class Operations:
         elif operation.after is None:
             self._queue_of(operation).pending.add(operation)
         elif not (others := {other.queue or other: other for other in operation.after if not other.done}):
-            self._do(operation)
+            self.do(operation)
         else:  # of operations that perform in order the last one
             self.perform_after(operation, others.values())
 
@@ -68,23 +68,17 @@ class Operations:
         return queue
 
     def _perform(self, queue: Queue, at: int) -> None:
-        """Perform the operation at a position of a queue; or if it is in order with others, the oldest of these."""
-        pending = queue.pending
-        at = pending.oldest(at)
-        if not pending.performs(at):
-            self._do(pending.take(at))
-        elif (operation := pending.remove(at)) is not None:
-            operation.done = True
-            self._signal_after(operation)
+        queue.pending.perform(at, self)
 
-    def _do(self, operation: AsyncOperation) -> None:
+    def do(self, operation: AsyncOperation) -> None:
+        """Perform an operation, and those that wait for it."""
         self.running = operation
         operation.done = True
         self._carry_out(operation)
         self.running = None
         if operation.then is not None:
             operation.then()
-        self._signal_after(operation)
+        self.signal_after(operation)
 
     def _carry_out(self, operation: AsyncOperation) -> None:
         self.performing = operation
@@ -96,13 +90,13 @@ class Operations:
         self.performing = None
         self.launch.progress += 1
 
-    def _signal_after(self, other: AsyncOperation) -> None:
+    def signal_after(self, other: AsyncOperation) -> None:
         """Perform those of the operations for which another one was the last that was not done."""
         for operation in self._signals_of.pop(other, ()):
             self.signals[operation] -= 1
             if not self.signals[operation]:
                 del self.signals[operation]
-                self._do(operation)
+                self.do(operation)
 
     def perform_one(self, queue: Queue) -> bool:
         """Perform an operation of a queue that may perform now."""

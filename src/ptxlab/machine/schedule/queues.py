@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.turns.words import PERFORMS, QueueWord, TurnWord
 from ptxlab.machine.schedule.draws import Draws
-from ptxlab.machine.schedule.pending import CompiledOperations, PendingOperations
+from ptxlab.machine.schedule.pending import PendingOperations
+from ptxlab.machine.schedule.shared_operations import CompiledOperations, SharedOperations
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -56,9 +57,13 @@ class Queue:
         self.random = None if seed is None else Draws(seed, self.words)
         self.in_order = seed is None
         self.ready: deque[Warp] | ReadyWarps = deque()
-        self.pending = PendingOperations(self.words)
+        self.pending: PendingOperations | SharedOperations = PendingOperations(self.words)
         self.clusters: list[Cluster] = []
         self.listed = self.has_performed = False
+
+    def share(self, compiled: CompiledOperations) -> None:
+        """Let compiled code issue and perform operations; there are none yet."""
+        self.pending = SharedOperations(self.words, compiled)
 
     def performs(self) -> bool:
         """Whether an operation performs now, before a warp runs."""
@@ -103,7 +108,7 @@ class Queues:
         """Let compiled code begin turns of the warps that can run, and issue and perform operations."""
         self._turns, self.operations = turns, operations
         if operations is not None:
-            self._common.pending.share(operations)
+            self._common.share(operations)
         if self._random is None:
             self._common.ready = turns.queue(self._common.words, turns.most_warps)
         else:
@@ -118,7 +123,7 @@ class Queues:
         if self._turns is not None:
             queue.ready = self._turns.queue(queue.words, self._launch.cluster_size * self._launch.warps_per_cta)
         if self.operations is not None:
-            queue.pending.share(self.operations)
+            queue.share(self.operations)
         return queue
 
     def resident(self) -> list[Queue]:

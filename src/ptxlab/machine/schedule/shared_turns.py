@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.schedule.pending import CompiledOperations
+    from ptxlab.machine.schedule.shared_operations import CompiledOperations
 
 __all__ = ["SharedTurns"]
 

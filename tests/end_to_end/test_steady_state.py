@@ -115,11 +115,16 @@ def launch_one(case: Any, check: str) -> Any:
     return case.launch(check=check, only=[(0, 0, 0)])[0]
 
 
-def assert_no_python(what: str, name: str, check: str, module: str = __name__) -> None:
-    """In a process of its own."""
+def in_own_process(what: str, name: str, check: str, module: str) -> Any:
+    """What a function of a test module returns in a process of its own."""
     code = f"import json; from {module} import {what}; print(json.dumps({what}({name!r}, {check!r})))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    further, turns, instructions = json.loads(run.stdout.splitlines()[-1])
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def assert_no_python(what: str, name: str, check: str, module: str = __name__) -> None:
+    """In a process of its own."""
+    further, turns, instructions = in_own_process(what, name, check, module)
     assert instructions > 0
     assert further == {}
     assert turns < instructions

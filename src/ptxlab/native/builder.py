@@ -83,13 +83,14 @@ class Module:
         return "\n".join([*self._globals.values(), *(function.text() for function in self.functions), ""])
 
     def finish(self) -> str:
-        """The same text; functions forget their instructions.
+        """The same text; the module forgets its functions, and these their instructions and parameters.
 
-        A function and its values refer to each other: without this, the instructions would stay in memory until Python looks for cycles.
+        They form reference cycles, which only the garbage collector would free.
         """
         text = self.text()
         for function in self.functions:
             function.forget()
+        self.functions.clear()
         return text
 
 
@@ -135,9 +136,11 @@ class Function:
         return "\n".join([head, "entry:", *self._slots, *self._lines, *last, "}"])
 
     def forget(self) -> None:
-        """Drop all instructions."""
+        """Drop all instructions and parameters."""
         self._lines.clear()
         self._slots.clear()
+        self._named.clear()
+        self.parameters = ()
 
     # ---------------------------------------------------------------------------------------------------- instructions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,56 @@ from tests.optimised_helpers import optimise_race_check
 from .test_compiled_arrivals import outcome
 from .test_compiled_waits import calls_of
 
-__all__ = ["MOST", "TABLE", "WRITE_SOURCE", "Lists", "_at_once", "fenced", "handled", "kernel_of_sources", "run_sources", "table_of"]
+__all__ = [
+    "ACCESS_SOURCE",
+    "MOST",
+    "TABLE",
+    "TURNS",
+    "WRITE_SOURCE",
+    "Lists",
+    "_at_once",
+    "element",
+    "fenced",
+    "handled",
+    "in_each_turn",
+    "kernel_of_sources",
+    "run_sources",
+    "table_of",
+]
 
 TABLE = "_table_of_repetitions"
 MOST = 64
 """The steps of a warp of `kernel_of_sources`."""
-WRITE_SOURCE = "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; st.global.u32 [rd1], amount;"
+TURNS = 6
+"""Those of `in_each_turn`."""
+_SOURCE = "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2;"
+WRITE_SOURCE = f"{_SOURCE} st.global.u32 [rd1], amount;"
+ACCESS_SOURCE = {
+    "write": "st.shared.u32 [dst], amount; fence.proxy.async;",
+    "read": "ld.shared.u32 v, [dst];",
+    "read tensor": f"{_SOURCE} ld.global.u32 v, [rd1];",
+    "write tensor": WRITE_SOURCE,
+}
+"""Steps of threads on what copies read and write."""
 
 Lists = dict[tuple[int, int], list[boxes.Step]]
 """Steps by CTA and warp; each cluster executes them."""
+
+
+def element(row: int, column: int) -> int:
+    """Where an element is in the tensor, in bytes."""
+    return 512 * row + 2 * column
+
+
+def in_each_turn(
+    step: Callable[..., boxes.Step], kind: str, places: Sequence[tuple[int, int]], amount: int = 0, expected: int = 1
+) -> list[boxes.Step]:
+    """Steps, made by ``step``, which copy one box in each turn to shared memory, and wait for so many."""
+    found = []
+    for turn in range(TURNS):
+        begin = [step("expect", amount=expected * boxes.BOX), step("arrive")]
+        found += [*begin, step(kind, amount=amount, at=places[turn % len(places)]), step("wait", amount=turn & 1)]
+    return found
 
 
 @pytest.fixture(autouse=True, scope="module")

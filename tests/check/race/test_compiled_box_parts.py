@@ -16,7 +16,7 @@ from tests.machine.test_outside import Outside
 
 from . import test_compiled_copies as copies
 from . import test_compiled_stores as stores
-from .box_list_helpers import TABLE, WRITE_SOURCE, Lists, _at_once, handled, kernel_of_sources, run_sources
+from .box_list_helpers import ACCESS_SOURCE, TABLE, TURNS, Lists, _at_once, element, handled, in_each_turn, kernel_of_sources, run_sources
 from .test_compiled_arrivals import both_ways
 
 __all__ = ["_at_once", "handled"]
@@ -25,10 +25,7 @@ STEPS = {
     **{name: boxes.STEPS[name] for name in ("load", "multicast", "multicast of a pair", "expect", "arrive", "wait")},
     "store": "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [m, {c0, c1}], [dst]; cp.async.bulk.commit_group;",
     "wait for stores": "cp.async.bulk.wait_group 0;",
-    "write": "st.shared.u32 [dst], amount; fence.proxy.async;",
-    "read": "ld.shared.u32 v, [dst];",
-    "read tensor": "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; ld.global.u32 v, [rd1];",
-    "write tensor": WRITE_SOURCE,
+    **ACCESS_SOURCE,
 }
 KINDS = {name: number for number, name in enumerate(STEPS)}
 BOX = boxes.BOX
@@ -37,7 +34,6 @@ PART = boxes.GLOBAL + 5
 PADDED = boxes.GLOBAL + 7
 """That of padded elements."""
 EDGE, OUTSIDE, BESIDE = (64, 36), (64, 40), (128, 0)
-TURNS = 6
 
 
 @cache
@@ -53,18 +49,9 @@ def run(lists: Lists, **options: Any) -> Any:
     return run_sources(kernel(), lists, **options)
 
 
-def element(row: int, column: int) -> int:
-    """Where it is in the array, in bytes."""
-    return 512 * row + 2 * column
-
-
 def loads(*places: tuple[int, int], kind: str = "load", amount: int = 0, expected: int = 1) -> list[boxes.Step]:
     """One box in each turn."""
-    found = []
-    for turn in range(TURNS):
-        begin = [step("expect", amount=expected * BOX), step("arrive")]
-        found += [*begin, step(kind, amount=amount, at=places[turn % len(places)]), step("wait", amount=turn & 1)]
-    return found
+    return in_each_turn(step, kind, places, amount, expected)
 
 
 def received() -> list[boxes.Step]:

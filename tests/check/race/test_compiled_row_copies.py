@@ -15,7 +15,7 @@ from ptxlab.isa.bulk import _rows
 from tests.isa.bulk import box_step_helpers as boxes
 from tests.machine.test_outside import Outside
 
-from .box_list_helpers import MOST, TABLE, WRITE_SOURCE, Lists, _at_once, fenced, run_sources
+from .box_list_helpers import ACCESS_SOURCE, MOST, TABLE, TURNS, Lists, _at_once, element, fenced, in_each_turn, run_sources
 from .test_compiled_arrivals import both_ways
 from .test_compiled_copies import MULTIPLY
 from .test_compiled_waits import calls_of
@@ -41,14 +41,11 @@ STEPS = {
     "scatter": ROWS + "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [m, {c0, c1, r1, r2, c1}], [dst];",
     "commit": "cp.async.bulk.commit_group;",
     "wait for all": "cp.async.bulk.wait_group 0;",
-    "write": "st.shared.u32 [dst], amount; fence.proxy.async;",
-    "read": "ld.shared.u32 v, [dst];",
-    "read tensor": "ld.param.u64 rd1, [p_source]; cvt.u64.u32 rd2, amount; add.u64 rd1, rd1, rd2; ld.global.u32 v, [rd1];",
-    "write tensor": WRITE_SOURCE,
+    **ACCESS_SOURCE,
     "write map": "st.global.u64 [m], rd1;",
 }
 KINDS = {name: number for number, name in enumerate(STEPS)}
-BOX, TURNS = boxes.BOX, 6
+BOX = boxes.BOX
 OF_ROWS = boxes.GLOBAL + 6
 """The tensor map of columns 0 to 200 of rows 0 to 39, boxes of 128 x 1."""
 EDGE = (128, 38)
@@ -81,16 +78,8 @@ def run(lists: Lists, multiplies: bool = False, **options: Any) -> Any:
     return run_sources(kernel(multiplies), lists, **options)
 
 
-def element(row: int, column: int) -> int:
-    return 512 * row + 2 * column
-
-
 def gathered(*places: tuple[int, int], kind: str = "gather", amount: int = 0, expected: int = 1) -> list[boxes.Step]:
-    found = []
-    for turn in range(TURNS):
-        begin = [step("expect", amount=expected * BOX), step("arrive")]
-        found += [*begin, step(kind, amount=amount, at=places[turn % len(places)]), step("wait", amount=turn & 1)]
-    return found
+    return in_each_turn(step, kind, places, amount, expected)
 
 
 def scattered(*places: tuple[int, int], lanes: int = 1) -> list[boxes.Step]:

@@ -105,7 +105,8 @@ def agree_in_loops(steps: list[str], turns: int, monkeypatch: pytest.MonkeyPatch
     def fill_unknown(self: Any, warp: Any, clocks: Any, agent: Any) -> None:
         fill(self, warp, clocks, agent)
         count = len(warp.launch.program.ops)
-        unread[:] = row, rows = np.zeros(count, np.uint8), np.zeros(count, np.uint64)
+        row, rows = np.zeros(count, np.uint8), np.zeros(count, np.uint64)
+        unread.append((row, rows))
         rows[:] = address_of(row)
         agent.transfers[TransferWord.READ_BEFORE] = address_of(rows)
 

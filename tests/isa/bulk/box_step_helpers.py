@@ -6,12 +6,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.isa.bulk import _box_words
-from ptxlab.machine.warp import context_words
+from tests.repetition_helpers import both_ways
 
 Step = tuple[int, ...]
 HANDLED: list[int] = []
@@ -160,26 +159,8 @@ def launch(
 
 def both(lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, **options: Any) -> tuple[NDArray[np.uint8], ptxlab.Result, list[int]]:
     """What a launch gives, which is the same if the handler completes each copy; and the calls of the handler."""
-    found = []
-    table = context_words._table_of_repetitions
-    for way in (table, lambda launch: 0):
-        memories: list[Any] = []
-
-        def noted(launch: Any, way: Any = way, memories: list[Any] = memories) -> int:
-            memories.append(launch.host_memory)
-            address: int = way(launch)
-            return address
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(context_words, "_table_of_repetitions", noted)
-            HANDLED.clear()
-            out, result = launch(lists, arrivals, **options)
-        stats = result.stats.instructions, result.stats.services, memories[0].progress[0], result.completed
-        found.append((out, result, list(HANDLED), stats, [str(d) for d in result.diagnostics]))
-    first, second = found
-    assert first[3:] == second[3:]
-    assert np.array_equal(first[0], second[0])
-    return first[:3]
+    (out,), result, handled, _ = both_ways(lambda: launch(lists, arrivals, **options), HANDLED)
+    return out, result, handled
 
 
 def fresh() -> None:

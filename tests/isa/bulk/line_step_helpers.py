@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.isa.bulk import _linear
-from ptxlab.machine.warp import context_words
+from tests.repetition_helpers import both_ways, note_handled
 
 from .box_step_helpers import MOST, SIZE, STEPS, TENSOR, Step, text_of
 
@@ -79,25 +79,8 @@ def launch(lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, **option
 
 def both(lists: dict[tuple[int, int], list[Step]], arrivals: int = 1, **options: Any) -> tuple[NDArray[np.uint8], ptxlab.Result, int]:
     """What a launch gives, which is the same if the handler executes each copy; and how often the handler copies for a lane."""
-    found = []
-    for way in (context_words._table_of_repetitions, lambda launch: 0):
-        memories: list[Any] = []
-
-        def noted(launch: Any, way: Any = way, memories: list[Any] = memories) -> int:
-            memories.append(launch.host_memory)
-            address: int = way(launch)
-            return address
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(context_words, "_table_of_repetitions", noted)
-            HANDLED.clear()
-            out, result = launch(lists, arrivals, **options)
-        stats = result.stats.instructions, result.stats.services, memories[0].progress[0], result.completed
-        found.append((out, result, len(HANDLED), stats, [str(d) for d in result.diagnostics]))
-    first, second = found
-    assert first[3:] == second[3:]
-    assert np.array_equal(first[0], second[0])
-    return first[:3]
+    (out,), result, handled, _ = both_ways(lambda: launch(lists, arrivals, **options), HANDLED)
+    return out, result, len(handled)
 
 
 def fresh() -> None:
@@ -108,11 +91,5 @@ def fresh() -> None:
 @pytest.fixture
 def count_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note what the handler copies."""
-    issue = _linear.start
-
-    def count(warp: Any, *rest: Any, **more: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **more)
-
-    monkeypatch.setattr(_linear, "start", count)
+    note_handled(monkeypatch, _linear, "start", HANDLED)
     HANDLED.clear()

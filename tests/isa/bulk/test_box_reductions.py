@@ -15,6 +15,7 @@ from ptxlab.isa.bulk import _tensor
 from ptxlab.isa.native_ops import REDUCED_TYPES
 from ptxlab.machine.warp import context_words
 from tests.optimised_helpers import optimise_race_check
+from tests.repetition_helpers import both_ways, note_handled
 
 from .reduction_helpers import CTAS, DTYPES, ROWS, inputs, kernel, launch
 
@@ -36,31 +37,16 @@ HANDLED: list[int] = []
 def _count(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Note the calls of the handler; the race check repeats from the start."""
     optimise_race_check()
-    issue = _tensor.start
-
-    def count(warp: Any, *rest: Any, **more: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **more)
-
-    monkeypatch.setattr(_tensor, "start", count)
+    note_handled(monkeypatch, _tensor, "start", HANDLED)
     yield
     HANDLED.clear()
 
 
 def both(loaded: ptxlab.Kernel, tensor: Any, boxes: Any, **options: Any) -> tuple[NDArray[Any], ptxlab.Result, int]:
     """What a launch gives, which is the same if the handler executes each reduction; and how often it is called."""
-    found = []
-    for way in (context_words._table_of_repetitions, lambda launch: 0):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(context_words, "_table_of_repetitions", way)
-            HANDLED.clear()
-            out, result = launch(loaded, tensor, boxes, **options)
-        stats = result.stats.instructions, result.stats.services, result.completed
-        found.append((out, result, len(HANDLED), out.tobytes(), stats, [str(each) for each in result.diagnostics]))
-    first, second = found
-    assert first[3:] == second[3:]
-    assert first[2] < second[2]
-    return first[:3]
+    (out,), result, handled, by_handler = both_ways(lambda: launch(loaded, tensor, boxes, **options), HANDLED)
+    assert len(handled) < len(by_handler)
+    return out, result, len(handled)
 
 
 def sequence(tensor: NDArray[Any], boxes: NDArray[Any], operation: str) -> NDArray[Any]:

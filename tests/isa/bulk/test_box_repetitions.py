@@ -19,6 +19,7 @@ from ptxlab.engine import repetitions
 from ptxlab.engine.llvm import _known_executions
 from ptxlab.isa.bulk import _tensor
 from ptxlab.machine.warp import context_words
+from tests.repetition_helpers import note_handled
 
 from .box_step_helpers import (
     BARRIERS,
@@ -40,13 +41,7 @@ from .box_step_helpers import (
 @pytest.fixture(autouse=True)
 def _count(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Note the calls of the handler that go as far as to copy."""
-    issue = _tensor.start
-
-    def count(warp: Any, *rest: Any, **more: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **more)
-
-    monkeypatch.setattr(_tensor, "start", count)
+    note_handled(monkeypatch, _tensor, "start", HANDLED)
     HANDLED.clear()
     yield
     HANDLED.clear()

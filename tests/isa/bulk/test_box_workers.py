@@ -68,11 +68,14 @@ cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [buffer], [at], 10
 """The rows of a CTA as contiguous bytes."""
 
 
-@pytest.mark.parametrize("distance", [0, 8])
+@pytest.mark.parametrize("distance", [0, 1])
 @pytest.mark.parametrize("read", [BOX, LINE])
 @pytest.mark.parametrize("way", WRITES)
 def test_workers(distance: int, read: str, way: str) -> None:
-    """What compiled code copies is marked: each CTA writes to a row that it has read itself, or that another CTA reads."""
+    """What compiled code copies is marked: each CTA writes to a row that it has read itself, or that the next CTA reads.
+
+    The next one: however the CTAs are divided among the workers, one of them writes to a row that a CTA of the other worker reads.
+    """
     assert BOX in CONFLICT
     loaded, found = ptxlab.loads(CONFLICT.replace(BOX, read).replace("WRITE", WRITES[way])).kernel(), []
     for workers in (1, 2, 2):

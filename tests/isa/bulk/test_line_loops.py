@@ -13,6 +13,7 @@ import ptxlab
 from ptxlab.isa.bulk import _linear
 from ptxlab.machine.warp import context_words
 from tests.optimised_helpers import optimise_race_check
+from tests.repetition_helpers import both_ways, note_handled
 
 from .line_loop_helpers import BODIES, BYTES, CLUSTER, CTAS, EXPECT, FILL, GROUP, READ, WAIT, expected, inputs, launch, text_of
 
@@ -25,33 +26,16 @@ COPIES = tuple(name for name in BODIES if "threads" not in name)
 @pytest.fixture(autouse=True)
 def _count(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     optimise_race_check()
-    issue = _linear.start
-
-    def count(warp: Any, *rest: Any, **named: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **named)
-
-    monkeypatch.setattr(_linear, "start", count)
+    note_handled(monkeypatch, _linear, "start", HANDLED)
     yield
     HANDLED.clear()
 
 
 def both(text: str, **options: Any) -> tuple[Any, Any, ptxlab.Result, int]:
     """What a launch gives, which is the same if handlers execute each copy; and how often they do."""
-    found = []
-    for way in (context_words._table_of_repetitions, lambda launch: 0):
-        HANDLED.clear()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(context_words, "_table_of_repetitions", way)
-            out, totals, result = launch(text, TURNS, **options)
-        stats = result.stats.instructions, result.stats.services, result.completed
-        found.append(
-            (out, totals, result, len(HANDLED), out.tobytes(), totals.tobytes(), stats, [str(each) for each in result.diagnostics])
-        )
-    first, second = found
-    assert first[4:] == second[4:]
-    assert first[3] <= second[3]
-    return first[:4]
+    (out, totals), result, handled, by_handlers = both_ways(lambda: launch(text, TURNS, **options), HANDLED)
+    assert len(handled) <= len(by_handlers)
+    return out, totals, result, len(handled)
 
 
 @pytest.mark.parametrize("options", [{"check": "none"}, {"check": "race"}, {"check": "all"}, {}])

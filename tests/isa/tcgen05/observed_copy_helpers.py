@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ptxlab.isa.tcgen05 import _cp
 from tests.isa.tcgen05.test_observed_repetitions import CHECKS, COMMIT, FENCE, HANDLED, SYNC, WAIT, Case, both, changed
+from tests.repetition_helpers import note_handled
 
 __all__ = ["LOAD", "OTHERS", "WIDER", "_count_copies", "cases_of", "check_findings", "store_of", "with_copies"]
 
@@ -20,13 +19,7 @@ OTHERS = [{"model": "spec"}, {"policy": "lazy"}, {"policy": "random"}, {"profile
 
 @pytest.fixture(autouse=True)
 def _count_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    issue = _cp.launch
-
-    def count(warp: Any, *rest: Any, **named: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **named)
-
-    monkeypatch.setattr(_cp, "launch", count)
+    note_handled(monkeypatch, _cp, "launch", HANDLED)
 
 
 def store_of(word: str) -> str:

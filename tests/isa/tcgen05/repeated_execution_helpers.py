@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from ptxlab.isa.tcgen05 import _alloc, _mma
-from ptxlab.machine.launch.launch import Launch
-from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, Cells, launch
+from tests.repetition_helpers import both_ways, note_handled
 
 HANDLED: list[int] = []
 """The lines of the instructions whose handler was called."""
@@ -33,13 +32,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     monkeypatch.setattr(MmaProgram, "optimised", True)
     monkeypatch.setattr(_alloc, "repeated_state", lambda warp, cta_group: object())
-    issue = _mma.launch
-
-    def count(warp: Any, *rest: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest)
-
-    monkeypatch.setattr(_mma, "launch", count)
+    note_handled(monkeypatch, _mma, "launch", HANDLED)
     HANDLED.clear()
     yield
     HANDLED.clear()
@@ -93,23 +86,9 @@ def state(group: int, seed: int = 1) -> tuple[NDArray[np.uint8], Cells]:
 
 def both(text: str, image: NDArray[np.uint8], before: Cells, **options: Any) -> tuple[Cells, ptxlab.Result, list[int]]:
     """What a launch gives, which is the same if the handler completes each execution; and the lines of those that it does complete."""
-    found = []
-    progress: list[int] = []
-    forget = Launch.forget
-    for repeats in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Launch, "forget", lambda self: (progress.append(self.progress), forget(self)))
-            if not repeats:
-                patch.setattr(context_words, "_table_of_repetitions", lambda launch: 0)
-            HANDLED.clear()
-            after, result = launch(text, image, before, **{"check": ("tmem", "descriptor"), **options})
-            stats = result.stats.instructions, result.stats.services, result.completed
-            found.append((after, result, list(HANDLED), stats, [str(d) for d in result.diagnostics]))
-    first, second = found
-    assert np.array_equal(first[0], second[0])
-    assert first[3:] == second[3:]
-    assert len(set(progress)) == 1
-    return first[:3]
+    checks = {"check": ("tmem", "descriptor"), **options}
+    (after,), result, handled, _ = both_ways(lambda: launch(text, image, before, **checks), HANDLED)
+    return after, result, handled
 
 
 WIDE = {"a": descriptor(BASE), "b": descriptor(BASE + 16384), "idesc": idesc()}

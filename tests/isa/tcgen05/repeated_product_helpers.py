@@ -13,6 +13,7 @@ from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.numerics import MmaProgram
 from tests.isa.tcgen05.tcgen05_helpers import BASE, Cells, launch
 from tests.isa.tcgen05.test_repetitions import loop
+from tests.repetition_helpers import note_handled
 
 __all__ = ["HANDLED", "PLANS", "STORE", "TURNS", "Share", "_at_once", "compare", "factors", "repeated", "shares"]
 
@@ -28,7 +29,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Repeat executions although the functions of the product are not optimised yet, and note what handlers complete."""
     monkeypatch.setattr(MmaProgram, "optimised", True)
     for module in (_cp, _mma):
-        monkeypatch.setattr(module, "launch", _noting(module.launch))
+        note_handled(monkeypatch, module, "launch", HANDLED)
     perform = Plan.perform
 
     def performed(plan: Plan, *rest: Any) -> None:
@@ -41,14 +42,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     HANDLED.clear()
     PLANS.clear()
-
-
-def _noting(issue: Any) -> Any:
-    def count(warp: Any, *rest: Any, **named: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest, **named)
-
-    return count
 
 
 def repeated(text: str, states: list[tuple[np.ndarray, Cells]], **given: Any) -> list[Cells]:

@@ -13,6 +13,7 @@ import pytest
 from ptxlab.check.operands._observer import OperandCheck
 from ptxlab.isa.bulk import _linear
 from ptxlab.machine.warp import context_words
+from tests.repetition_helpers import note_handled
 
 from .line_product_helpers import BRING, BY_LANES, BY_ONE, EXPECT, LINE, MIXED, MOVED, MOVED_BYTES, MOVED_HALVES, MOVED_WORDS
 from .test_observed_repetitions import (
@@ -43,13 +44,7 @@ SOURCES: list[list[bytes]] = []
 
 @pytest.fixture(autouse=True)
 def _count_lines(monkeypatch: pytest.MonkeyPatch, _at_once: None) -> Iterator[None]:
-    issue = _linear.start
-
-    def count(warp: Any, *rest: Any, **named: Any) -> Any:
-        LINES.append(warp.op.line)
-        return issue(warp, *rest, **named)
-
-    monkeypatch.setattr(_linear, "start", count)
+    note_handled(monkeypatch, _linear, "start", LINES)
     ended = OperandCheck.ended
 
     def note(self: OperandCheck, cta: Any) -> None:

@@ -12,6 +12,7 @@ from ptxlab.check.race.shadow import shadow
 from ptxlab.isa.tcgen05 import _mma
 from ptxlab.machine.warp.warp import Warp
 from tests.optimised_helpers import optimise
+from tests.repetition_helpers import note_handled
 from tests.sweep_helpers import spread
 
 TURNS, CTAS = 7, 3
@@ -25,13 +26,7 @@ SUSPECTS: list[tuple[int, ...]] = []
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat executions although functions are not optimised yet, and count those that the handler completes."""
     optimise(monkeypatch)
-    issue = _mma.launch
-
-    def count(warp: Any, *rest: Any) -> Any:
-        HANDLED.append(warp.op.line)
-        return issue(warp, *rest)
-
-    monkeypatch.setattr(_mma, "launch", count)
+    note_handled(monkeypatch, _mma, "launch", HANDLED)
     suspects = shadow.Shadow.suspects
 
     def note(self: shadow.Shadow) -> Any:

@@ -153,7 +153,7 @@ class Sanitizer(Observer):
         return ()
 
     def forget(self) -> None:
-        for each in (self._buffer, self._findings, self._operations, self):
+        for each in (self._buffer, self._findings, self._operations):
             vars(each).clear()
 
     def uses(self, replay: Callable[[], Replay], completed: bool = True) -> Uses:

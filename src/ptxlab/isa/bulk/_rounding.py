@@ -21,7 +21,7 @@ def _move_ir() -> str:
         nearest = (word + 0xFFF + ((word >> 13) & 1)) & 0xFFFFE000
         is_nan = (word & 0x7FFFFFFF).ugt(0x7F800000)
         target.store(is_nan.select(0x7FFFE000, nearest), target_order.load("i64", i), align=1)
-    return module.text()
+    return module.finish()
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -79,6 +79,8 @@ class Launch(Prepared, AddressedMemory):
         self.printed: list[str] = []
         self.print = self.printed.append
         self.resident: list[CtaState] = []
+        self._used_cells: list[NDArray[np.uint32]] = []
+        self._tensor_cells = partial(self.facts.tensor_cells, self._used_cells)
         self._sms = Sms(device.sms, self.ctas_per_sm, 32 * self.warps_per_cta, self.shared_bytes)
         self.host_memory = facts.launch_memory(len(parameters))
         self.host_memory.begin(parameters, self.deferred)
@@ -269,7 +271,7 @@ class Launch(Prepared, AddressedMemory):
             sm = unit[rank]
             self._sms.occupy(sm)
             if sm.tensor is None:
-                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill, self.facts.tensor_memory())
+                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill, self._tensor_cells)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, memories[rank], sm.tensor)
             self._contents.fill(cta.shared)
             table[rank, 0], table[rank, 1] = cta.shared_address, len(cta.shared)
@@ -339,7 +341,7 @@ class Launch(Prepared, AddressedMemory):
             if self.profiler is None:  # a profile makes its estimate when it is asked for it
                 for other in cta.group.ctas:
                     other.state.clear()
-                cta.group.ctas = ()  # what refers to itself would stay until Python looks for cycles
+                cta.group.ctas = ()  # break reference cycles, which only the garbage collector would free
         self.tell_progress(self.done_ctas)
 
     def tell_progress(self, ended: int) -> None:
@@ -380,10 +382,10 @@ class Launch(Prepared, AddressedMemory):
         self.facts.executed = True
 
     def forget(self) -> None:
-        """Let go of everything: what belongs to a launch refers to it, and would else stay until Python looks for cycles."""
+        """Break all reference cycles: what belongs to a launch refers to it, and only the garbage collector would free it."""
         self.facts.frames.extend(self._frames)
         self.facts.memories.extend(self._memories)
-        self.facts.tensor_memories.extend(each.used for each in self._sms.tensor_memories() if each.used is not None)
+        self.facts.tensor_memories.extend(self._used_cells)
         self.facts.launch_memories.append(self.host_memory)
         if self.observer is not None:
             self.observer.forget()

@@ -16,6 +16,7 @@ from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch,
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.host_memory import CtaMemory, LaunchMemory
+from ptxlab.machine.memory.tensor_memory import new_cells
 from ptxlab.machine.warp.frame import Frame
 
 if TYPE_CHECKING:
@@ -110,19 +111,21 @@ class ProgramFacts:
         return LaunchMemory(self.program, size, bool(self.of(repeatable)))
 
     def memory(self, size: int) -> CtaMemory:
-        """What a CTA with so many bytes of shared memory has in host memory: in each launch the same, if its CTAs end in their order."""
+        """Host memory for a CTA with so many bytes of shared memory; reused first in, first out: launches use the same addresses."""
         try:
             found = self.memories.popleft()
         except IndexError:
             return CtaMemory(size)
         return found if len(found.shared) == size else CtaMemory(size)
 
-    def tensor_memory(self) -> NDArray[np.uint32] | None:
-        """The cells of a tensor memory of an earlier launch, if there are some."""
+    def tensor_cells(self, used: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+        """The cells of a tensor memory, which become the last of those that a launch has ``used``."""
         try:
-            return self.tensor_memories.popleft()
+            found = self.tensor_memories.popleft()
         except IndexError:
-            return None
+            found = new_cells()
+        used.append(found)
+        return found
 
     def of(self, find: Callable[..., T], *given: Hashable) -> T:
         """``find(program, *given)``, which depends on nothing else."""

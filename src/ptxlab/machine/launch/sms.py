@@ -8,8 +8,6 @@ from ptxlab._records import dataclass
 from ptxlab.machine.launch.configuration import SHARED_PER_SM, THREADS_PER_SM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ptxlab.machine.memory.tensor_memory import TensorMemory
 
 __all__ = ["Sm", "Sms"]
@@ -40,10 +38,6 @@ class Sms:
         self._count, self._ctas, self._threads, self._shared_bytes = count, ctas, threads, shared_bytes
         self._used: list[Sm] = []
         """Those that have had a CTA, and their neighbours."""
-
-    def tensor_memories(self) -> Iterator[TensorMemory]:
-        """Those of the SMs that have had a CTA."""
-        return (sm.tensor for sm in self._used if sm.tensor is not None)
 
     def free(self, size: int) -> list[Sm] | None:
         """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""

@@ -121,7 +121,7 @@ class Journal:
             raise self._raised
 
     def forget(self) -> None:
-        """Let go of everything: the function that compiled code calls refers to the journal."""
+        """Break the reference cycle of the journal and the function that compiled code calls."""
         vars(self).clear()
 
     def restore(self, allocations: Iterable[Allocation]) -> None:

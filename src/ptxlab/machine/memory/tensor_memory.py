@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ptxlab.machine.memory.global_memory import aligned_bytes
 
-__all__ = ["COLUMNS", "GRANULE", "LANES", "POISON", "TensorMemory"]
+__all__ = ["COLUMNS", "GRANULE", "LANES", "POISON", "TensorMemory", "new_cells"]
 
 COLUMNS = 512
 LANES = 128
@@ -19,6 +19,11 @@ POISON = 0x7FFF7FFF
 """The contents of fresh tensor memory: a NaN as one f32 and as two f16."""
 
 
+def new_cells() -> NDArray[np.uint32]:
+    """The array of the cells of a tensor memory, [column, lane]."""
+    return aligned_bytes(COLUMNS * LANES * 4).view(np.uint32).reshape(COLUMNS, LANES)
+
+
 class TensorMemory:
     """512 columns of 128 lanes of 32 bits, granted to the CTAs that share the SM.
 
@@ -26,7 +31,7 @@ class TensorMemory:
     ----------
     first : the column where the search for a free range starts on an idle SM (launch option ``tmem_offset``)
     fill : called with the columns of a new allocation, which hold a NaN
-    used : the cells of another tensor memory that is used no more, if there are some
+    cells : makes the array of the cells, or takes that of a tensor memory which is used no more
 
     Examples
     --------
@@ -39,15 +44,18 @@ class TensorMemory:
     True
     """
 
-    __slots__ = ("_allocations", "_fill", "_first", "_owned", "_used", "_words")
+    __slots__ = ("_allocations", "_cells", "_fill", "_first", "_owned", "_words")
 
     def __init__(
-        self, first: int = 0, fill: Callable[[NDArray[np.uint32]], None] | None = None, used: NDArray[np.uint32] | None = None
+        self,
+        first: int = 0,
+        fill: Callable[[NDArray[np.uint32]], None] | None = None,
+        cells: Callable[[], NDArray[np.uint32]] | None = None,
     ) -> None:
         self._words: NDArray[np.uint32] | None = None
-        self._used = used
         self._first = first
         self._fill = fill
+        self._cells = cells or new_cells
         self._allocations: dict[int, tuple[int, Hashable]] = {}
         """By the first column: the number of columns, and the owner."""
         self._owned: dict[Hashable, NDArray[np.uint8]] = {}
@@ -56,16 +64,9 @@ class TensorMemory:
     def words(self) -> NDArray[np.uint32]:
         """uint32[512, 128], the cells as [column, lane]; made when they are first asked for."""
         if self._words is None:
-            if self._used is None:
-                self._used = aligned_bytes(COLUMNS * LANES * 4).view(np.uint32).reshape(COLUMNS, LANES)
-            self._words = self._used
+            self._words = self._cells()
             self._words[:] = POISON
         return self._words
-
-    @property
-    def used(self) -> NDArray[np.uint32] | None:
-        """The cells, for another tensor memory; None if there are none."""
-        return self._used
 
     def owned(self, owner: Hashable) -> NDArray[np.uint8]:
         """uint8[512]: 1 where the column belongs to ``owner``; one array for the owner's whole life, changed in place."""

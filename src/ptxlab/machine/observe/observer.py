@@ -241,7 +241,7 @@ class Observer:
         return ()
 
     def forget(self) -> None:
-        """Nothing is asked any more: let go of what refers to itself, which would else stay until Python looks for cycles."""
+        """Called last: break reference cycles, which only the garbage collector would free."""
 
 
 _ANSWERS = frozenset(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord, taken_at, words_of_pair
 from ptxlab.engine.repetitions import Call
 from ptxlab.native import address_of
@@ -48,9 +49,7 @@ def _ask(module: native.Module) -> None:
 @cache
 def _library() -> native.Library:
     """``ask``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    return native.compile_ir(module.finish(), ["ask"], opt=1, light=True)
+    return library_of(_ask, exports=("ask",))
 
 
 class BoxedCalls:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord
-from ptxlab.native import address_of
+from ptxlab.native import Library, Module, address_of, compile_ir
 
 if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.native import Function, Value
 
-__all__ = ["KEPT_FIRST", "KEPT_LAST", "RepetitionCalls", "RepetitionWord", "has_unknown_a", "moved_columns", "note_column"]
+__all__ = ["KEPT_FIRST", "KEPT_LAST", "RepetitionCalls", "RepetitionWord", "has_unknown_a", "library_of", "moved_columns", "note_column"]
 
 
 class RepetitionWord(IntEnum):
@@ -42,6 +42,14 @@ class RepetitionWord(IntEnum):
 
 
 KEPT_FIRST, KEPT_LAST = 1, 2
+
+
+def library_of(*writers: Callable[[Module], None], exports: tuple[str, ...] = ("ask", "note")) -> Library:
+    """The functions that ``writers`` write into one module, compiled or from the cache."""
+    module = Module()
+    for write in writers:
+        write(module)
+    return compile_ir(module.finish(), exports, opt=1, light=True)
 
 
 def has_unknown_a(words: Value, cta: Value) -> Value:

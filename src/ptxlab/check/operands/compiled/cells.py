@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.operands._image import SHIFT
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_pair
 from ptxlab.check.operands.compiled.matrices import MOST_ADDED
 from ptxlab.check.operands.compiled.tiles import StandingTile, others_stand, words_of_tiles
@@ -133,10 +134,7 @@ def _note(module: native.Module) -> None:
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module)
-    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
+    return library_of(_ask, _note)
 
 
 class CellCalls:

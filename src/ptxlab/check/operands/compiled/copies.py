@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
 from ptxlab.check.operands.words.boxes import relative_words
 from ptxlab.engine.context import Word
@@ -161,10 +162,7 @@ def _coordinates(op: Op) -> int:
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module)
-    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
+    return library_of(_ask, _note)
 
 
 class CompiledCopies:

@@ -1,11 +1,12 @@
-"""Copies of contiguous bytes to shared memory that compiled code repeats, where the sources of words are followed: it enters those."""
+"""Bulk copies of contiguous bytes to shared memory that compiled code repeats: for the operand check it records the source of each word."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
 from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import CopyWord, each_receiver
@@ -23,7 +24,7 @@ _WORD, _SOURCE = 4, 8
 
 
 def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, copy)``: 0 if no tile is where the bytes go, in each CTA."""
+    """``i64 ask(context, words, copy)``: 0 if the destination overlaps no tile, in each CTA."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, ptr copy")
     context, _, copy = code.parameters
     for each in each_receiver(code, copy):
@@ -38,7 +39,7 @@ def _ask(module: native.Module) -> None:
 
 
 def _note(module: native.Module, name: str, between: bool) -> None:
-    """``i64 note(context, words, copy)``: the words come from there; ``between``: from where those come of which they are copies."""
+    """``i64 note(context, words, copy)``: record the sources of the words. ``between``: those of the shared memory that is read."""
     code = native.Function(module, name, "i64", "ptr context, ptr words, ptr copy")
     context, _, copy = code.parameters
     address, size = copy.word(CopyWord.ADDRESS), copy.word(CopyWord.SIZE)
@@ -67,22 +68,19 @@ def _note(module: native.Module, name: str, between: bool) -> None:
 
 
 def _at(cta: native.Value, word: CtaWord, size: int, offset: native.Value) -> native.Value:
-    """Where a table with so many bytes for each word of shared memory has those of an offset."""
+    """The entry for an offset in shared memory, in a table with ``size`` bytes for each word."""
     return cta.pointer(word).at(offset.operation("udiv", _WORD) * size)
 
 
 @cache
 def _library() -> native.Library:
     """``ask``, ``note`` and ``note_between``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module, "note", between=False)
-    _note(module, "note_between", between=True)
-    return native.compile_ir(module.text(), ["ask", "note", "note_between"], opt=1, light=True)
+    note, note_between = partial(_note, name="note", between=False), partial(_note, name="note_between", between=True)
+    return library_of(_ask, note, note_between, exports=("ask", "note", "note_between"))
 
 
 def repeated_line(operation: AsyncOperation) -> ObservedRepetition | None:
-    """How compiled code enters the sources of the words of such copies; None if an operation brings other words."""
+    """How compiled code records the sources of such copies; None if an operation writes other words."""
     found = [] if operation.bytes_copied is None else list(operation.bytes_copied())
     if not found or any(each.address is None and each.origin is None for each in found):
         return None

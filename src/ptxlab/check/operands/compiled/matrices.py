@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import CtaWord, MatricesWord, matrices_at, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.check.operands.words.images import form_of
@@ -184,10 +185,7 @@ def _note(module: native.Module) -> None:
 @cache
 def _functions() -> tuple[Any, int, int]:
     """``differs``, compiled or from the cache, and the addresses of ``ask`` and ``note``."""
-    module = native.Module()
-    for write in (_differs, _read, _ask, _note):
-        write(module)
-    library = native.compile_ir(module.finish(), ["differs", "ask", "note"], opt=1, light=True)
+    library = library_of(_differs, _read, _ask, _note, exports=("differs", "ask", "note"))
     return library.function("differs", ctypes.c_int64, *[ctypes.c_void_p] * 3), library.address("ask"), library.address("note")
 
 

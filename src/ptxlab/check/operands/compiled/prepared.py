@@ -1,7 +1,7 @@
-"""Products of operands that bulk copies of contiguous bytes have brought, which compiled code repeats.
+"""Products whose operands `cp.async.bulk` has copied to shared memory, which compiled code repeats.
 
-Such bytes may have been prepared for a descriptor, so nothing is compared. Compiled code asks whether that still holds, and notes which
-operands the last product has taken, whose numbers of rows must agree.
+The host may have arranged such bytes for the descriptor, so their layout is not compared. Compiled code asks whether the operands still are
+such bytes, and notes the operands of the last product of an accumulator, whose numbers of rows must agree.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, taken_at, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.engine.repetitions import Call
@@ -52,7 +53,7 @@ def _last(context: native.Value, words: native.Value) -> tuple[native.Value, nat
 
 
 def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, lane)``: 0 if bulk copies have brought the operands, and those before agree with them."""
+    """``i64 ask(context, words, lane)``: 0 if bulk copies have written the operands, and those of the last product agree."""
     code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     cta, last = _last(context, words)
@@ -75,7 +76,7 @@ def _ask(module: native.Module) -> None:
 
 
 def _note(module: native.Module) -> None:
-    """``i64 note(context, words, lane)``: the operands of such an execution become the last ones."""
+    """``i64 note(context, words, lane)``: these operands become the last ones of the accumulator."""
     code = native.Function(module, "note", "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     _last(context, words)[1].set_word(TakenWord.PREPARED, words.word(_PreparedWord.NUMBER))
@@ -85,10 +86,7 @@ def _note(module: native.Module) -> None:
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module)
-    return native.compile_ir(module.text(), ["ask", "note"], opt=1, light=True)
+    return library_of(_ask, _note)
 
 
 class Prepared:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS
 from ptxlab.native import address_of
 
@@ -228,8 +229,6 @@ class _Functions(NamedTuple):
 @cache
 def _functions() -> _Functions:
     """Compiled or from the cache."""
-    module = native.Module()
-    emit_tables(module)
-    library = native.compile_ir(module.finish(), ["taker", "outofturn"], opt=1, light=True)
+    library = library_of(emit_tables, exports=("taker", "outofturn"))
     taker = library.function("taker", ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 3)
     return _Functions(taker, library.function("outofturn", ctypes.c_int64, ctypes.c_void_p))

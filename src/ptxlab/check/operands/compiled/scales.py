@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.operands.compiled.calls import library_of
 from ptxlab.check.operands.compiled.cta_words import CtaWord, words_of_pair
 from ptxlab.check.operands.compiled.scale_tables import LONGEST, MOST_TAKERS, NO_TAKER, UNKNOWN, Table, emit_add, emit_tables
 from ptxlab.engine.repetitions import Call
@@ -186,11 +187,7 @@ def _note(module: native.Module) -> None:
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
-    module = native.Module()
-    emit_tables(module)
-    for write in (_source, _ask, _note):
-        write(module)
-    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
+    return library_of(emit_tables, _source, _ask, _note)
 
 
 class ScaleCalls:

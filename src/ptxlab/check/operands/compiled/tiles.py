@@ -18,6 +18,7 @@ from ptxlab.check.operands.compiled.calls import (
     RepetitionCalls,
     RepetitionWord,
     has_unknown_a,
+    library_of,
     moved_columns,
     note_column,
 )
@@ -150,10 +151,7 @@ def _tiles(cta: native.Value, images: native.Value, words: native.Value) -> list
 @cache
 def _library() -> native.Library:
     """``ask`` and ``note``, compiled or from the cache."""
-    module = native.Module()
-    _ask(module)
-    _note(module)
-    return native.compile_ir(module.finish(), ["ask", "note"], opt=1, light=True)
+    return library_of(_ask, _note)
 
 
 class RepeatedTiles:

@@ -11,10 +11,15 @@ from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
 
-__all__ = ["ORDER_BASE", "PendingCopy", "RepeatedByCompiledCode", "place_of"]
+__all__ = ["ORDER_BASE", "PendingCopy", "RepeatedByCompiledCode", "place_of", "shared_base"]
 
 ORDER_BASE = 1
 """The index of the base of an execution that is the `AsyncOperation.queue` of its operation."""
+
+
+def shared_base(cta: int) -> int:
+    """The index of the base of a CTA's shared memory, by its number in its group; the base of its tensor memory is the next one."""
+    return 1 + 2 * cta
 
 
 def place_of(place: int) -> tuple[int, int]:

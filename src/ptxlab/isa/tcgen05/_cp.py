@@ -25,7 +25,7 @@ from ptxlab.isa.operations.matrices import MatrixOperand, TensorCopy
 from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
-from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, common, operand
+from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, operand, placed
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, repeated_state, tensor_base
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
@@ -144,7 +144,9 @@ class _Copy:
         """The bytes that each CTA reads and writes."""
         found = self.known.get(cta_group.places)
         if found is None:
-            found = self.known[cta_group.places] = tuple(map(common, self._accesses(cta_group.ctas)))
+            found = self.known[cta_group.places] = tuple(
+                [placed(access, cta_group.ctas).within(cta_group.places) for access in self._accesses(cta_group.ctas)]
+            )
         return found
 
     def _accesses(self, ctas: tuple[context.Cta, ...]) -> Iterator[operations.MemoryAccess]:

@@ -15,7 +15,7 @@ from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations.matrices import MatrixProduct, TensorCopy
 from ptxlab.isa.operations.products import Product
-from ptxlab.isa.repeating import ORDER_BASE
+from ptxlab.isa.repeating import ORDER_BASE, shared_base
 from ptxlab.isa.tcgen05._collectors import COLLECTORS_BASE, Collectors
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
@@ -88,8 +88,8 @@ class CtaGroup:
 
 
 def tensor_base(cta: int) -> int:
-    """The index of the base of a CTA's tensor memory; the base of its shared memory comes before it."""
-    return 2 + 2 * cta
+    """The index of the base of a CTA's tensor memory."""
+    return shared_base(cta) + 1
 
 
 @dataclass(slots=True)
@@ -212,12 +212,9 @@ def cta_group_of(cta: context.Cta, group: int) -> CtaGroup:
 
 
 def repeated_state(warp: context.WarpContext, cta_group: CtaGroup) -> Hashable:
-    """What executions depend on that compiled code repeats (`WarpContext.repeat`): the CTAs, and the columns that they have allocated.
-
-    With observers, whose functions are told of the memory of one CTA group, they depend on the CTA group, too.
-    """
+    """What executions depend on that compiled code repeats (`WarpContext.repeat`): the CTAs, and the columns that they have allocated."""
     allocated = tuple([(cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas])
-    return len(cta_group.ctas), warp.machine.target, allocated, cta_group.places if warp.machine.observed else ()
+    return len(cta_group.ctas), warp.machine.target, allocated
 
 
 def launch(

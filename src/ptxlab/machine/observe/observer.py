@@ -153,7 +153,7 @@ class Observer:
         """How compiled code does the same for equal operations that follow in this launch; None if it cannot.
 
         Equal are those of executions for which `ptxlab.isa.WarpContext.repeat` lets compiled code repeat this one, which is complete. They
-        may be of other CTAs, whose shared and tensor memory is at the same place in host memory. Equal to a copy are those of all boxes of
+        may be of other CTAs. Equal to a copy are those of all boxes of
         the tensor map to any place and mbarrier, which `ptxlab.engine.repetitions.CopyWord` tells (`ptxlab.isa.WarpContext.repeat_box`).
         """
         return None

@@ -24,7 +24,7 @@ from ptxlab.engine.arrivals import (
 from ptxlab.engine.box_parts import emit_find_part
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.pending_copies import emit_issue_copy, emit_perform_copy
-from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
+from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
@@ -108,7 +108,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool, o
         row = find_object(c, context, home, at, count)
         unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)
-        emit_calls(c, context, known, copy, -1)
+        emit_calls(c, context, known.pointer(CALLS), copy, -1)
         box.fill(target)
         box.move(target)
         row.perform(c.const("i64", 0))
@@ -142,7 +142,7 @@ def emit_box_load(module: Module, anywhere: bool, pair: bool, multicast: bool, o
             further.set(here.at(8 * _COPY_WORDS))
             here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
         further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
-        emit_calls(c, context, known, told, -1)
+        emit_calls(c, context, known.pointer(CALLS), told, -1)
         with c.each_bit(ctas) as each:
             target = cluster.at(each << 4).pointer(0).at(offset)
             box.fill(target)
@@ -176,7 +176,7 @@ def emit_box_store(module: Module, operation: str = "", of_rows: type[Box] | Non
         unless(c, box.words.word(BoxWord.ELEMENT).ne(0))
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
-    emit_calls(c, context, known, copy, -1)
+    emit_calls(c, context, known.pointer(CALLS), copy, -1)
     box.put(source, operation, known, copy)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ptxlab.engine.arrivals import emit_progress
-from ptxlab.engine.repetitions import ASK, FUNCTION, WORDS_GIVEN
+from ptxlab.engine.repetitions import ASK, CALLS, FUNCTION, ISSUED, WORDS_GIVEN, emit_calls
 from ptxlab.engine.turns.pending import PendingRow, emit_free_row, emit_issue_row
 from ptxlab.isa.repeating import ORDER_BASE
 from ptxlab.native.builder import Module, Value
@@ -20,9 +20,10 @@ class ProductRow(IntEnum):
 
     FUNCTION = PendingRow.DATA
     ASK = FUNCTION + 1
+    CALLS = FUNCTION + 2
     """the same words as of its execution"""
-    BASES = FUNCTION + 2
-    GIVEN = FUNCTION + 3
+    BASES = FUNCTION + 3
+    GIVEN = FUNCTION + 4
     """address of the bases, and the words that are given to the function"""
     SIGNAL = GIVEN + _MOST_GIVEN
     """address of ``i64 arrive(context, address, ctas)``, which performs a commit; -1, and nothing is done, if the machine must; or 0"""
@@ -45,12 +46,14 @@ def emit_issue(module: Module) -> None:
     _emit_perform(module)
     c, (context, known, bases, lane) = module.define("i32 issuepending(ptr context, ptr known, ptr bases, i64 lane)")
     row = emit_free_row(c, context, known, 0)
+    emit_calls(c, context, known.pointer(ISSUED), lane, 0)
     row.store(bases, ProductRow.BASES)
     words: dict[int, Value | int] = {
         PendingRow.ORDER: bases.word(ORDER_BASE),
         PendingRow.ARRIVES: 0,
         ProductRow.FUNCTION: known.word(FUNCTION),
         ProductRow.ASK: known.word(ASK),
+        ProductRow.CALLS: known.word(CALLS),
         ProductRow.SIGNAL: 0,
     }
     words |= {ProductRow.GIVEN + index: known.word(WORDS_GIVEN + index) for index in range(_MOST_GIVEN)}
@@ -69,6 +72,7 @@ def _emit_perform(module: Module) -> None:
         operands = row.word(ProductRow.SIGNAL_PLACE), row.word(ProductRow.SIGNAL_CTAS)
         with c.when(c.call(signal, "i64", context, *operands).ne(0)):
             c.ret(-1)
+    emit_calls(c, context, row.pointer(ProductRow.CALLS), row.word(PendingRow.LANE), -1)
     c.call(row.pointer(ProductRow.FUNCTION), "void", *arguments)
     emit_progress(context, 1)
     c.ret(0)

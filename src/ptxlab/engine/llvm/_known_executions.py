@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.context import Word
-from ptxlab.engine.repetitions import ASK, ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN, emit_calls
+from ptxlab.engine.repetitions import ASK, CALLS, ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN, emit_calls
 from ptxlab.engine.turns.words import QueueWord
 from ptxlab.native.builder import Function, Module
 
@@ -40,7 +40,7 @@ def repeat_name(module: Module, count: int) -> str:
     ask, arguments = entry.pointer(ASK), (where.pointer(1), entry.at(8 * WORDS_GIVEN))
     with code.when(ask.ne(0)), code.when(code.call(ask, "i64", *arguments).ne(0)):
         code.ret(0)
-    emit_calls(code, context, entry, lane, 0)
+    emit_calls(code, context, entry.pointer(CALLS), lane, 0)
     code.call(entry.pointer(FUNCTION), "void", *arguments)
     emit_progress(context, 1)
     code.ret(1)

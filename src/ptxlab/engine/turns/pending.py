@@ -35,7 +35,7 @@ class PendingRow(IntEnum):
     """1 if it arrives on mbarrier objects, or completes bytes, when it performs"""
     DATA = 7
     """from here on what it does"""
-    END = 20
+    END = 21
 
 
 def row_at(queue: Value, number: Value) -> Value:

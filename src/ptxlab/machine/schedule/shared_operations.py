@@ -232,6 +232,6 @@ class SharedOperations:
 
 
 def operations_of(launch: Launch, warps: Mapping[int, Warp], executable: Executable) -> CompiledOperations | None:
-    """What lets compiled code issue operations of a launch; None if all of them perform at once, it is observed, or it repeats none."""
-    issues = launch.deferred and launch.observer is None and launch.host_memory.repetitions is not None
+    """What lets compiled code issue operations of a launch; None if all of them perform at once, or it repeats none."""
+    issues = launch.deferred and launch.host_memory.repetitions is not None
     return CompiledOperations(launch, warps, executable.support_function("issuepending")) if issues else None

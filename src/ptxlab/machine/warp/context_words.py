@@ -73,7 +73,7 @@ def _permit_arrivals(launch: Launch) -> None:
     """
     observer, permitted = launch.observer, launch.host_memory.permitted
     _, arrivals, groups = launch.facts.direct
-    commits = not launch.deferred or launch.scheduler.queues.operations is not None
+    commits = not launch.deferred or (observer is None and launch.scheduler.queues.operations is not None)
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
             permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else -1 if commits else 0

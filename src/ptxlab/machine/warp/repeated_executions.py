@@ -37,14 +37,19 @@ class RepeatedExecution:
         """Let compiled code repeat the execution, whose operation has performed; False if an observer cannot."""
         observer, found, kept = launch.observer, launch.host_memory.repetitions, self.kept
         assert found is not None
-        calls: tuple[Call, ...] = ()
+        ask: tuple[Call, ...] = ()
+        record, note = ask, ask
         if observer is not None:
             observed = observer.repetition(operation)
             if observed is None:
                 return False
-            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
-        execution = self if launch.deferred else None
-        found.add(self.op, self.state, self.values, self.function, self.given, kept, calls, self.ask, execution)
+            ask, record, note, others = observed
+            kept = kept, others
+        name = self.op, self.state, self.values, self.function, self.given, kept
+        if launch.deferred:
+            found.add(*name, (*ask, *note), self.ask, record, self)
+        else:
+            found.add(*name, (*ask, *record, *note), self.ask)
         return True
 
     def operation(self, warp: Warp, lane: int, what: Sequence[int]) -> AsyncOperation:

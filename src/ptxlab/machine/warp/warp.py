@@ -224,7 +224,7 @@ class Warp(Registers):
         again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again)
+        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again if self.launch.observer is None else None)
 
     def take_lanes_left(self) -> int:
         """The executing lanes for which compiled code has not executed the instruction; see `ptxlab.isa.WarpContext`."""

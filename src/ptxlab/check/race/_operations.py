@@ -267,8 +267,7 @@ def _pending_completion(clocks: Clocks, agent: Agent) -> PendingCompletion:
 
 
 def _untracked(warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
-    """Nothing tracks the completion of the operation."""
-    operation.agent = _pending_completion(clocks, agent)
+    """Nothing tracks the completion of the operation, which signals nothing."""
 
 
 def _completion_of(clocks: Clocks, agent: Agent, slot: Slot) -> PendingCompletion:

@@ -77,7 +77,8 @@ class Operations:
         self._carry_out(operation)
         self.running = None
         if operation.then is not None:
-            operation.then()
+            then, operation.then = operation.then, None  # it refers to the operation
+            then()
         self.signal_after(operation)
 
     def _carry_out(self, operation: AsyncOperation) -> None:

@@ -144,30 +144,21 @@ class SharedOperations:
 
     def perform(self, at: int, operations: Operations) -> None:
         """Perform the operation at a position; or if it is in order with others, the oldest of these."""
-        at = self._oldest(at)
-        if not self._performs(at):
-            known = self._operation(self._order[at])
-            self._remove(at)
-            operations.do(known)
-        elif (operation := self._remove(at)) is not None:
-            operation.done = True
-            operations.signal_after(operation)
-
-    def _oldest(self, at: int) -> int:
-        """The position of an operation, or if it is in order with others that of the oldest of these."""
         order, rows = self._order, self._rows
         name = rows[order[at] * _ROW + _ORDER]
         if name:
             at = 0
             while rows[order[at] * _ROW + _ORDER] != name:
                 at += 1
-        return at
-
-    def _performs(self, at: int) -> bool:
-        """Let compiled code perform the operation at a position; False if the machine must, and nothing has been done."""
-        first = self._order[at] * _ROW
-        perform = self._rows[first + _PERFORM]
-        return bool(perform) and not _function(perform)(self._address + 8 * first)
+        first = order[at] * _ROW
+        perform = rows[first + _PERFORM]
+        if not perform or _function(perform)(self._address + 8 * first):  # compiled code does nothing if the machine must perform it
+            known = self._operation(order[at])
+            self._remove(at)
+            operations.do(known)
+        elif (operation := self._remove(at)) is not None:
+            operation.done, operation.then = True, None
+            operations.signal_after(operation)
 
     def _remove(self, at: int) -> AsyncOperation | None:
         """Remove the operation at a position and return it if the machine knows it."""

@@ -63,12 +63,12 @@ class RepeatedByCompiledCode(Protocol):
         counts the execution, its progress, and the issue of an operation that a tcgen05.commit tracks. ``function`` is the host address
         of ``void function(bases, words)``, which does the rest: ``bases`` are host addresses that belong to the CTA, ``given`` the int64
         words, at most five; ``kept`` must stay alive. ``ask`` is 0 or the host address of ``i64 ask(bases, words)``: compiled code calls
-        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in
-        host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
+        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, whether compiled code repeats
+        it is up to the observers.
 
-        Where operations perform later, compiled code repeats executions only if nothing observes the launch, and ``again`` makes their
-        operation for a lane of a warp; the last argument means nothing. It asks when one performs, and if the result is not 0 the machine
-        performs it. Their bases have their queue at `ORDER_BASE`.
+        Where operations perform later, ``again`` makes the operation of an execution for a lane of a warp; the last argument means nothing.
+        Compiled code asks when one performs, and if the result is not 0 the machine performs it. The bases have the queue of the operations
+        at `ORDER_BASE`.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:

@@ -163,9 +163,7 @@ class Plan:
             key = key, tuple(lanes.tobytes() for lanes in disabled)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = tuple(
-                [ranges.within(cta_group.places) for ranges in self._merged(cta_group, accumulate, disabled)]
-            )
+            found = self.known[key] = tuple([ranges.within(cta_group.places) for ranges in self._merged(cta_group, accumulate, disabled)])
         return found
 
     def _merged(self, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None) -> list[operations.PlacedRanges]:

@@ -76,11 +76,12 @@ NO_CLUSTER_FUNCTIONS = ClusterFunctions()
 
 
 class ObservedRepetition(NamedTuple):
-    """What compiled code calls when it repeats an operation that is issued and performs at once, instead of the events.
+    """What compiled code calls when it repeats an operation, instead of the events.
 
     All functions of ``ask`` are called first: they change nothing. The result of those of ``note``, which are called last, is 0. In between
     are those of ``record``, of which there is at most one: if its result is not 0, it has noted for the event `Observer.issued`, which
-    follows then, what it has done. ``kept`` must stay alive.
+    follows then, what it has done. ``kept`` must stay alive. If the operation performs later than it is issued, ``record`` is called at the
+    issue, and the others when it performs, with the words of the warp that has issued it.
     """
 
     ask: tuple[Call, ...] = ()

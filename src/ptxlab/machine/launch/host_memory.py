@@ -192,7 +192,7 @@ class CtaMemory:
     def begin(self, cells: memoryview) -> None:
         """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
         self._bytes[:] = self._fresh
-        self.repeated[0] = 0
+        self.repeated[0] = self.repeated[1] = 0
         self.cells[:] = cells
         self._barriers[: BarrierCell.RESET] = 0
         for offset in self._objects:

@@ -46,16 +46,16 @@ def block(
         yield MemoryAccess(starts, np.array([4 * count], np.uint32), write, reads=reads)
 
 
-def placed(access: MemoryAccess, ctas: Sequence[context.Cta]) -> PlacedRanges:
-    """The unique object for these ranges in the memories of a CTA group, which have the numbers of its bases.
+def placed(access: MemoryAccess, places: Sequence[int]) -> PlacedRanges:
+    """The unique object for these ranges in the memories of a CTA group, which begin at these places.
 
     Observers detect by it that two operations access the same bytes.
     """
-    bases = np.array([0, *(address for cta in ctas for address in (cta.shared_address, cta.tensor_address))], np.uint64)
-    sizes = np.array([0, *(size for cta in ctas for size in (cta.shared.nbytes, cta.tensor.words.nbytes))], np.uint64)
-    starts = access.starts
-    memories = np.argmax((starts[:, None] >= bases) & (starts[:, None] - bases < sizes), axis=1).astype(np.int64)
-    return _placed(memories.tobytes(), (starts - bases[memories]).tobytes(), access.sizes.tobytes(), access.write, access.reads)
+    bases = np.array(places, np.uint64)
+    order = np.argsort(bases)
+    memories = order[np.searchsorted(bases[order], access.starts, side="right") - 1]
+    starts = access.starts - bases[memories]
+    return _placed(memories.astype(np.int64).tobytes(), starts.tobytes(), access.sizes.tobytes(), access.write, access.reads)
 
 
 @lru_cache(maxsize=1024)

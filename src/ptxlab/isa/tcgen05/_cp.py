@@ -145,7 +145,7 @@ class _Copy:
         found = self.known.get(cta_group.places)
         if found is None:
             found = self.known[cta_group.places] = tuple(
-                [placed(access, cta_group.ctas).within(cta_group.places) for access in self._accesses(cta_group.ctas)]
+                [placed(access, cta_group.places).within(cta_group.places) for access in self._accesses(cta_group.ctas)]
             )
         return found
 

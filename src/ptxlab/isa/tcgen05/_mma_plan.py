@@ -172,7 +172,7 @@ class Plan:
         found = None if disabled is not None else self._placed.get(key)
         if found is None:
             merged = operations.MemoryAccess.together(self._all_accesses(cta_group.ctas, accumulate, disabled))
-            found = [placed(access, cta_group.ctas) for access in merged]
+            found = [placed(access, cta_group.places) for access in merged]
             if disabled is None:
                 self._placed[key] = found
         return found

@@ -183,11 +183,15 @@ class Warp(Registers):
     @property
     def repeats(self) -> bool:
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        return not self.mask & (self.mask - 1) and self.repeats_in_any_state
+        return not self.mask & (self.mask - 1) and self._is_repeatable()
 
     @property
     def repeats_in_any_state(self) -> bool:
         """The same for executions that depend on no state, by any number of lanes; see `ptxlab.isa.WarpContext`."""
+        return (self.launch.observer is None or not self.launch.deferred) and self._is_repeatable()
+
+    def _is_repeatable(self) -> bool:
+        """Whether compiled code repeats executions of the instruction."""
         index, facts = self.op.index, self.launch.facts
         return bool(self.words[AT.REPETITIONS]) and index in facts.of(repeatable) and index not in facts.changed
 
@@ -224,7 +228,7 @@ class Warp(Registers):
         again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again if self.launch.observer is None else None)
+        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again)
 
     def take_lanes_left(self) -> int:
         """The executing lanes for which compiled code has not executed the instruction; see `ptxlab.isa.WarpContext`."""

@@ -287,10 +287,10 @@ class Repetitions:
     def _call(self, at: int, calls: Sequence[Call], issued: Sequence[Call]) -> None:
         """Let the execution at a place have these calls."""
         self._calls[at] = calls, issued
-        for word, each in ((CALLS, calls), (ISSUED, issued)):
-            table = np.array([*each, (0, 0)], np.int64)
-            self._kept.append(table)
-            self._words[at * ENTRY_WORDS + word] = address_of(table)
+        table = np.array([*calls, (0, 0), *issued, (0, 0)], np.int64)
+        self._kept.append(table)
+        address = self._words[at * ENTRY_WORDS + CALLS] = address_of(table)
+        self._words[at * ENTRY_WORDS + ISSUED] = address + (len(calls) + 1) * _CALL_BYTES
 
     @property
     def is_full(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ptxlab
+from ptxlab.machine.warp import context_words
 from ptxlab.numerics import MmaProgram
 from tests.check.race import gemm_kernels
 from tests.check.race.test_compiled_arrivals import both_ways, outcome
@@ -111,6 +112,21 @@ def test_an_operand_in_two_tiles(name: str, check: str, products: list[None], mo
         assert is_right
         assert not texts
         assert len(products) < 4 * (TURNS + 6)
+
+
+def test_a_launch_without_checks_after_one_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not find the executions of the one before it, which call functions of observers that are gone."""
+    found: list[bool] = []
+    table = context_words._table_of_repetitions
+
+    def noted(launch: Any) -> int:
+        found.append(bool(launch.host_memory.repetitions._table.any()))
+        return table(launch)
+
+    monkeypatch.setattr(context_words, TABLE, noted)
+    outcomes = [launch("none", check=check) for check in ("operands", "none", "none", "operands", "none")]
+    assert all(each == outcomes[0] for each in outcomes)
+    assert found[1:] == [False, True, True, False]
 
 
 # ---------------------------------------------------------------------------------------------------------- A in tensor memory

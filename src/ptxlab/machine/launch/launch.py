@@ -389,6 +389,8 @@ class Launch(Prepared, AddressedMemory):
         self.facts.launch_memories.append(self.host_memory)
         if self.observer is not None:
             self.observer.forget()
+            if (repetitions := self.host_memory.repetitions) is not None:
+                repetitions.clear()  # its executions call functions of the observers
         if (turns := self.scheduler.compiled_turns) is not None:
             turns.warps.clear()
         for each in (self.observations, self):

@@ -21,11 +21,12 @@ __all__ = [
     "OFFSET_MASK",
     "ObjectRow",
     "emit_arrive",
-    "emit_commit",
     "emit_may_arrive",
     "emit_progress",
     "emit_wake",
+    "find_arrival",
     "find_object",
+    "place_in",
     "shared_of",
     "unless",
     "unless_awaited",
@@ -85,6 +86,11 @@ def window_place(address: Value) -> tuple[Value, Value]:
     return address >> SHARED_RANK_SHIFT, address & (1 << SHARED_RANK_SHIFT) - 1
 
 
+def place_in(rank: Value, offset: Value) -> Value:
+    """Both in one number (`ptxlab.isa.repeating.place_of`)."""
+    return (rank << SHARED_RANK_SHIFT) | offset
+
+
 def shared_of(c: Function, context: Value, rank: Value) -> tuple[Value, Value]:
     """The shared memory of a CTA of the cluster, and its size; 0 if the CTA has exited."""
     unless(c, rank.ult(context.word(Word.CLUSTER_SIZE)))
@@ -107,7 +113,7 @@ def unless_awaited(c: Function, row: ObjectRow, left: Value) -> None:
     unless(c, row.pending.ne(0) | left | row.place.load("i32", Cell.AWAITED).eq(0))
 
 
-def _find(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> ObjectRow:
+def find_arrival(c: Function, context: Value, rank: Value, offset: Value, count: Value, added: Value) -> ObjectRow:
     """The object at an offset of a CTA, if ``count`` arrivals after ``added`` transaction bytes are legal and continue nobody so."""
     row = find_object(c, context, rank, offset, added)
     unless(c, row.pending.ne(0) & count.ule(row.pending))
@@ -154,7 +160,7 @@ def emit_arrive(module: Module, where: str) -> None:
     if where != "apart":
         _may_announce(c, context, count, size)
     count = count * lanes
-    row = _find(c, context, rank, offset, count, size * lanes)
+    row = find_arrival(c, context, rank, offset, count, size * lanes)
     state = (row.phases - 1 << 20) | row.pending
     context.set_word(Word.ARRIVED, offset | row.perform(count))
     emit_progress(context, steps)
@@ -179,38 +185,5 @@ def emit_may_arrive(module: Module) -> None:
     rank, offset = window_place(address)
     unless(c, count.ne(0))
     _may_announce(c, context, count, size)
-    _find(c, context, rank, offset, count, size)
+    find_arrival(c, context, rank, offset, count, size)
     c.ret(c.const("i64", 1) << rank)
-
-
-def emit_commit(module: Module, pair: bool, multicast: bool) -> None:
-    """``i64 commit_*(context, mask, address, ctas)``: tcgen05.commit of the lanes of a mask, when all operations are complete.
-
-    ``ctas`` is the CTA mask of a multicast. Returns 0; -1, and nothing is done, where the handler must be called.
-    """
-    emit_wake(module)
-    name = f"commit_{'pair' if pair else 'cta'}_{'multicast' if multicast else 'one'}"
-    c, (context, mask, address, ctas) = module.define(f"i64 {name}(ptr context, i32 mask, i64 address, i64 ctas)")
-    wide, committers = mask.to("i64"), context.word(Word.COMMITTERS)
-    unless(c, (wide & (wide - 1)).eq(0) & (committers & wide).ne(0) & (committers >> 32).eq(2 if pair else 1))
-    if pair:
-        peer = (context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT) ^ 1
-        unless(c, context.pointer(Word.CLUSTER).at(peer << 4).word(1).ne(0))
-    rank, offset = window_place(address)
-    one, nothing = c.const("i64", 1), c.const("i64", 0)
-    if not multicast:
-        context.set_word(Word.ARRIVED, offset | _find(c, context, rank, offset, one, nothing).perform(one))
-        emit_progress(context, c.const("i64", 2))
-        c.ret(0)
-        return
-    table, size = context.pointer(Word.CLUSTER), context.word(Word.CLUSTER_SIZE)
-    unless(c, rank.ult(size))
-    unless(c, table.at(rank << 4).word(1).ne(0) & ctas.ne(0) & (ctas >> size).eq(0))
-    with c.each_bit(ctas) as each:
-        _find(c, context, each, offset, one, nothing)
-    arrived = c.variable("i64", offset)
-    with c.each_bit(ctas) as each:
-        arrived.set(arrived.get() | _find(c, context, each, offset, one, nothing).perform(one))
-    context.set_word(Word.ARRIVED, arrived.get())
-    emit_progress(context, ctas.intrinsic("ctpop") + 1)
-    c.ret(0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
 from ptxlab.engine.context import Word
-from ptxlab.engine.repetitions import MOST_RECEIVERS, CopyWord, emit_calls
+from ptxlab.engine.repetitions import CALLS, MOST_RECEIVERS, CopyWord, emit_calls
 from ptxlab.engine.turns.words import GridWord
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native.builder import Module, Value
@@ -62,7 +62,7 @@ def emit_cancel(module: Module, everywhere: bool) -> None:
         further.set(here.at(8 * CopyWord.COORDINATES))
         here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
     further.get().at(-8 * CopyWord.COORDINATES).set_word(CopyWord.NEXT, 0)
-    emit_calls(c, context, known, told, -1)
+    emit_calls(c, context, known.pointer(CALLS), told, -1)
     answer = [c.variable("i64", 0) for _ in range(4)]
     position = grid.word(GridWord.NEXT)
     with c.when(position.lt(grid.word(GridWord.COUNT))):

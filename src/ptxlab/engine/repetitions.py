@@ -38,8 +38,10 @@ __all__ = [
     "ASK",
     "CALLS",
     "ENTRY_WORDS",
+    "EXECUTION",
     "FACTOR",
     "FUNCTION",
+    "ISSUED",
     "KEY",
     "MOST_RECEIVERS",
     "NO_STATE",
@@ -59,16 +61,19 @@ __all__ = [
 
 SLOTS = 4096
 """Places for executions in a table; an execution is at the first free one after that which its hash names."""
-ENTRY_WORDS = 23
-FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS, ASK = 0, 1, 2, 16, 21, 22
+ENTRY_WORDS = 25
+FUNCTION, KEY, REGISTERS, WORDS_GIVEN, CALLS, ASK, ISSUED, EXECUTION = 0, 1, 2, 16, 21, 22, 23, 24
 """Words of an execution: the function, 0 if the place is free; the instruction and the state; the values of registers; what it is given.
 
 Of a copy of a box the first one is the address of its `BoxWord`, and the address of its tensor map is what it is given.
 
 The word after that is the address of calls for observers, 0 if there are none. A call is two words (`Call`); behind the last one is a 0.
 
-The last one is the address of a function that is called before them with the same arguments as the function of the execution, 0 if there is
-none. If its result is not 0, the handler must be called.
+The next one is the address of a function that is called before them with the same arguments as the function of the execution, 0 if there
+is none. If its result is not 0, the handler must be called.
+
+Where operations are issued first and perform later (`ptxlab.engine.turns.pending`), the calls are those for the performance; the next word
+is the address of those for the issue. The last word is the number of the execution among `Repetitions.executions`, otherwise 0.
 """
 _CALL_BYTES = 16
 MOST_RECEIVERS = 16
@@ -197,6 +202,7 @@ class Repetitions:
     Attributes
     ----------
     address : host address of the table
+    executions : what the machine needs to perform a repetition itself that compiled code has issued; they are numbered from 1 on
     """
 
     def __init__(self) -> None:
@@ -207,8 +213,9 @@ class Repetitions:
         self._states: dict[Hashable, int] = {}
         self._last_state = 0
         self._kept: list[object] = []
-        self._calls: dict[int, Sequence[Call]] = {}
+        self._calls: dict[int, tuple[Sequence[Call], Sequence[Call]]] = {}
         """By place."""
+        self.executions: list[object] = []
 
     def number(self, state: Hashable) -> int:
         """The number of a state; no other state ever has it."""
@@ -233,11 +240,14 @@ class Repetitions:
         kept: object,
         calls: Sequence[Call] = (),
         ask: int = 0,
+        issued: Sequence[Call] = (),
+        execution: object = None,
     ) -> None:
         """Enter an execution: what compiled code calls with the bases of the CTA and the address of the words that it is given.
 
-        ``ask`` comes first, and then ``calls``, in order. ``kept`` stays alive as long as the execution is in the table. When the table is
-        full, all others leave it. The execution takes the place of one that has the same name.
+        ``ask`` comes first, and then ``calls``, in order. ``kept`` stays alive as long as the execution is in the table. ``execution`` is
+        for the machine, if the operation performs later, and ``issued`` are the calls for the issue. When the table is full, all others
+        leave it, or if operations perform later this one is not entered. The execution takes the place of one that has the same name.
         """
         words, same = self._words, [state << STATE_SHIFT | op, *values]
         mixed = same[0]
@@ -250,12 +260,14 @@ class Repetitions:
             if words[entry + KEY : entry + KEY + len(same)].tolist() == same:
                 if words[entry + FUNCTION] != function:
                     break
-                if self._calls.get(at, ()) != calls:
-                    self._call(at, calls)
+                if self._calls.get(at, ((), ())) != (calls, issued) and not (execution is not None and self.is_full):
+                    self._call(at, calls, issued)
                     self._kept.append(kept)
                 return
             at = (at + 1) % SLOTS
-        if len(self._kept) >= _MOST:
+        if self.is_full:
+            if execution is not None:
+                return
             self.clear()
             at = first
         entry = at * ENTRY_WORDS
@@ -264,17 +276,26 @@ class Repetitions:
         for index, word in enumerate(given, entry + WORDS_GIVEN):
             words[index] = word & _WORD
         words[entry + ASK] = ask
-        if calls:
-            self._call(at, calls)
+        if calls or issued:
+            self._call(at, calls, issued)
+        if execution is not None:
+            self.executions.append(execution)
+            words[entry + EXECUTION] = len(self.executions)
         words[entry + FUNCTION] = function
         self._kept.append(kept)
 
-    def _call(self, at: int, calls: Sequence[Call]) -> None:
+    def _call(self, at: int, calls: Sequence[Call], issued: Sequence[Call]) -> None:
         """Let the execution at a place have these calls."""
-        table = np.array([*calls, (0, 0)], np.int64)
-        self._calls[at] = calls
+        self._calls[at] = calls, issued
+        table = np.array([*calls, (0, 0), *issued, (0, 0)], np.int64)
         self._kept.append(table)
-        self._words[at * ENTRY_WORDS + CALLS] = address_of(table)
+        address = self._words[at * ENTRY_WORDS + CALLS] = address_of(table)
+        self._words[at * ENTRY_WORDS + ISSUED] = address + (len(calls) + 1) * _CALL_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether others leave the table when an execution enters it."""
+        return len(self._kept) >= _MOST
 
     def clear(self) -> None:
         """Remove all executions."""
@@ -282,6 +303,7 @@ class Repetitions:
             self._table.fill(0)
             self._calls.clear()
             self._kept.clear()
+            self.executions.clear()
 
 
 def each_receiver(code: Function, copy: Value) -> Iterator[Value]:
@@ -293,9 +315,8 @@ def each_receiver(code: Function, copy: Value) -> Iterator[Value]:
         place.set(here.pointer(CopyWord.NEXT))
 
 
-def emit_calls(code: Function, context: Value, entry: Value, given: Value, failed: int) -> None:
+def emit_calls(code: Function, context: Value, calls: Value, given: Value, failed: int) -> None:
     """Emit what calls the functions of an execution (`Call`), and returns ``failed`` where the handler must be called."""
-    calls = entry.pointer(CALLS)
     with code.when(calls.ne(0)):
         place = calls.variable()
         with code.loop_while(lambda: place.get().word(0).ne(0)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ptxlab.engine.arrivals import emit_progress, unless
 from ptxlab.engine.context import OF_GROUPS, Word
-from ptxlab.engine.repetitions import FUNCTION, KEY, WORDS_GIVEN, emit_calls
+from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, WORDS_GIVEN, emit_calls
 from ptxlab.engine.turns.emission import resume_waiters
 from ptxlab.isa.warpgroup_words import (
     A_BYTES,
@@ -74,7 +74,7 @@ def emit_issue(module: Module) -> None:
             unless(c, _record(group, more.load("i64", index + (More.OVERLAPS + 1))).word(Record.IN_FLIGHT).eq(0))
         bases = group.at(8 * GroupWord.BASES)
         unless(c, bases.load("i64", known.word(WORDS_GIVEN + Given.RECORD) + Base.CELLS).ne(0))
-        emit_calls(c, context, known, c.const("i64", 0), -1)
+        emit_calls(c, context, known.pointer(CALLS), c.const("i64", 0), -1)
     _copy_a(c, context, more, a_place.at(member * (A_BYTES // WARPS)))
     with c.when(more.word(More.USED).ne(0)):
         a_place.at(member * ((HELD_BYTES - A_BYTES) // WARPS) + A_BYTES).store(_metadata(context, more), align=4)

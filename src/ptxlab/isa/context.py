@@ -8,7 +8,7 @@ A service handler is called once for each execution of its instruction by conver
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -206,6 +206,10 @@ class Cta(Protocol):
     def new_mbarrier(self, offset: int, count: int) -> Mbarrier:
         """Initialise the mbarrier object at a window offset."""
 
+    @property
+    def mbarriers(self) -> Mapping[int, Mbarrier]:
+        """The mbarrier objects that have been initialised and not invalidated, by their window offsets."""
+
     def drop_mbarrier(self, offset: int, op: Op) -> None:
         """Invalidate the mbarrier object at a window offset for ``mbarrier.inval``."""
 
@@ -260,6 +264,12 @@ class Machine(Protocol):
 
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
+
+    def unperformed(self, cta: Cta, queue: Hashable, thread: Hashable | None = None) -> Sequence[AsyncOperation]:
+        """The operations issued in the cluster of a CTA that perform in a queue, and have not, in order.
+
+        With a thread only its own; of those that compiled code has issued, which the machine does not know, only the last one.
+        """
 
     def read_generic(self, warp: WarpContext, address: int, size: int, cta: Cta) -> U8:
         """Return the bytes at a generic, global or param address, after a bounds check; a view if possible."""

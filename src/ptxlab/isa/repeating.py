@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 
 if TYPE_CHECKING:
     from ptxlab.isa.operations import AsyncOperation
 
-__all__ = ["RepeatedByCompiledCode"]
+__all__ = ["ORDER_BASE", "PendingCopy", "RepeatedByCompiledCode", "place_of", "shared_base"]
+
+ORDER_BASE = 1
+"""The index of the base of an execution that is the `AsyncOperation.queue` of its operation."""
+
+
+def shared_base(cta: int) -> int:
+    """The index of the base of a CTA's shared memory, by its number in its group; the base of its tensor memory is the next one."""
+    return 1 + 2 * cta
+
+
+def place_of(place: int) -> tuple[int, int]:
+    """The CTA rank and the offset of a place in the shared memory of a cluster, as compiled code notes it; the CTA may have exited."""
+    return place >> SHARED_RANK_SHIFT, place & (1 << SHARED_RANK_SHIFT) - 1
+
+
+class PendingCopy(IntEnum):
+    """What compiled code notes of a copy of a box that has not performed, for the machine."""
+
+    PLACE = 0
+    BARRIER = 1
+    """the places of the box in shared memory, and of the mbarrier object (`place_of`)"""
+    COORDINATES = 2
+    """as many as the tensor has dimensions"""
+    END = COORDINATES + 5
 
 
 class RepeatedByCompiledCode(Protocol):
@@ -19,7 +46,15 @@ class RepeatedByCompiledCode(Protocol):
         """Whether compiled code would repeat this execution of the instruction, if it knew how (`repeat`)."""
 
     def repeat(
-        self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+        self,
+        operation: AsyncOperation,
+        state: Hashable,
+        bases: int,
+        function: int,
+        given: Sequence[int],
+        kept: object,
+        ask: int = 0,
+        again: Callable[[Any, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code repeat this execution of the instruction, by one lane, instead of calling the handler.
 
@@ -28,8 +63,12 @@ class RepeatedByCompiledCode(Protocol):
         counts the execution, its progress, and the issue of an operation that a tcgen05.commit tracks. ``function`` is the host address
         of ``void function(bases, words)``, which does the rest: ``bases`` are host addresses that belong to the CTA, ``given`` the int64
         words, at most five; ``kept`` must stay alive. ``ask`` is 0 or the host address of ``i64 ask(bases, words)``: compiled code calls
-        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, ``state`` says also where in
-        host memory is what the operation accesses; whether compiled code repeats it is then up to the observers.
+        the handler if its result is not 0. The handler has issued ``operation``. If the launch is observed, whether compiled code repeats
+        it is up to the observers.
+
+        Where operations perform later, ``again`` makes the operation of an execution for a lane of a warp; the last argument means nothing.
+        Compiled code asks when one performs, and if the result is not 0 the machine performs it. The bases have the queue of the operations
+        at `ORDER_BASE`.
         """
 
     def know_state(self, state: Hashable, bases: int) -> None:
@@ -56,13 +95,24 @@ class RepeatedByCompiledCode(Protocol):
     def repeats_in_any_state(self) -> bool:
         """Whether compiled code would repeat executions of the instruction, by whatever lanes, if it knew how (`repeat_box`)."""
 
-    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(
+        self,
+        lane: int,
+        operation: AsyncOperation,
+        tensor_map: int,
+        words: int,
+        kept: object,
+        again: Callable[[Any, int, Sequence[int]], AsyncOperation] | None = None,
+    ) -> None:
         """Let compiled code copy the boxes of the tensor map at a generic address, instead of calling the handler.
 
         It does so as long as this is the tensor map and a copy is certain to be legal, by one lane, or where all lanes store the same. The
         registers of ``lane`` name the tensor map. ``words`` is the host address of its `BoxWord`;
         ``kept`` must stay alive. The handler has issued ``operation``; if the launch is observed, whether compiled code copies the boxes
         is up to the observers.
+
+        Where operations perform later, compiled code copies boxes of which ``again`` makes the operation for a lane of a warp, from what
+        has been noted of the copy (`PendingCopy`).
         """
 
     def take_lanes_left(self) -> int:

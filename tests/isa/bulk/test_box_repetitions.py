@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import ptxlab
@@ -61,13 +61,47 @@ def test_the_handler_is_called_once_for_a_tensor_map() -> None:
     assert len({out[0, BOX * n : BOX * (n + 1)].tobytes() for n in range(12)}) == 12
 
 
-@pytest.mark.parametrize("options", [{"policy": "lazy"}, {"policy": "random"}, {"check": "all"}, {"check": ("race",)}])
+@pytest.mark.parametrize("options", [{"check": "all"}, {"check": ("race",)}, {"check": "all", "policy": "random"}], ids=str)
 def test_the_handler_is_always_called(options: dict[str, Any]) -> None:
-    """Where copies perform later, or something observes them."""
+    """Where something observes copies."""
     lists = {(0, 0): [step("expect", amount=6 * BOX), step("arrive"), *loads(6), step("wait")]}
     _, result, handled = both(lists, **options)
     assert result.completed
     assert len(handled) >= 6
+
+
+@pytest.mark.parametrize("options", [{"policy": "lazy"}, *({"policy": "random", "seed": seed} for seed in range(4))], ids=str)
+def test_copies_that_perform_later(options: dict[str, Any]) -> None:
+    """The handler is called up to the first time that a copy has performed, and in later launches not at all."""
+    fresh()
+    some = [step("expect", amount=6 * BOX), step("arrive"), *loads(6), step("wait")]
+    for first in (True, False):
+        _, result, handled = both({(0, 0): [*some, *some[:-1], step("wait", amount=1)]}, **options)
+        assert result.ok
+        assert 1 <= len(handled) <= 6 if first else not handled
+
+
+@pytest.mark.parametrize("options", [{"policy": "lazy"}, *({"policy": "random", "seed": seed} for seed in range(4))], ids=str)
+def test_copies_partly_outside_that_perform_later(options: dict[str, Any]) -> None:
+    """The handler is called for them, though it is not for those that are inside."""
+    fresh()
+    places = [(0, 0), (-16, 0), (16, 16), (0, 60), (0, 1 << 30)]
+    steps = [step("load", dst=BOX * n, at=at) for n, at in enumerate(places)]
+    for _ in range(2):
+        out, result, handled = both({(0, 0): [step("expect", amount=BOX * len(places)), step("arrive"), *steps, step("wait")]}, **options)
+        assert result.ok
+    assert len(handled) == 3
+    assert not out[0, BOX * 4 : BOX * 5].any()
+
+
+@pytest.mark.parametrize("last", ["invalidate", "overwrite"])
+@pytest.mark.parametrize("options", [{"policy": "lazy"}, *({"policy": "random", "seed": seed} for seed in range(6))], ids=str)
+def test_objects_that_end_before_a_copy_performs(last: str, options: dict[str, Any]) -> None:
+    """The bytes come in any case."""
+    fresh()
+    some = [step("expect", amount=6 * BOX), step("arrive"), *loads(6), step("wait")]
+    out = [both({(0, 0): [*some, *loads(3, bar=1), step(last, bar=1)]}, **options)[0] for _ in range(2)]
+    assert np.array_equal(*out)
 
 
 @pytest.mark.parametrize("which", [0, 1, GLOBAL, GLOBAL + 2, GLOBAL + 3, GLOBAL + 5])
@@ -442,8 +476,14 @@ def random_steps(choice: Random, own: int, bold: float) -> list[Step]:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 1 << 30), bold=st.sampled_from([0.0, 0.1, 0.5]), arrivals=st.sampled_from([1, 2, 4, 30]))
-def test_any_lists(seed: int, bold: float, arrivals: int) -> None:
+@given(
+    seed=st.integers(0, 1 << 30),
+    bold=st.sampled_from([0.0, 0.1, 0.5]),
+    arrivals=st.sampled_from([1, 2, 4, 30]),
+    policy=st.sampled_from(["eager", "lazy", "random"]),
+)
+@example(seed=1, bold=0.0, arrivals=1, policy="lazy")  # a copy performs when the CTA has exited to which it goes
+def test_any_lists(seed: int, bold: float, arrivals: int, policy: str) -> None:
     choice = Random(seed)
     lists = {(cta, warp): random_steps(choice, cta, bold) for cta in (0, 1) for warp in (0, 1)}
-    both(lists, arrivals)
+    both(lists, arrivals, policy=policy, seed=seed % 16)

@@ -86,7 +86,7 @@ def test_lanes_of_a_shape_are_found_once():
 
 
 def test_a_repeated_copy_has_the_same_accesses():
-    """Observers tell by identity that two operations access the same bytes."""
+    """Observers tell by what is placed, and by its name, that two operations access the same bytes; it is that of all CTA groups."""
     descriptor = int(SharedMemoryDescriptor(start=BASE, leading=16, stride=128))
     warp, cta_group = Mock(), Mock(places=(0, 1 << 20, 2 << 20), ctas=(Mock(shared_address=1 << 20, tensor_address=2 << 20),))
     made = [_copy_of(matrix_gather(warp, descriptor, "the source", 32, 4, 32, 32), "32x128b", "warpx4", "", 0, 8) for _ in range(2)]
@@ -97,7 +97,11 @@ def test_a_repeated_copy_has_the_same_accesses():
     assert write.starts.tolist() == [(2 << 20) + 512 * column for column in range(8, 12)]
     assert (write.sizes.tolist(), write.write) == ([512], True)
     cta_group.places, cta_group.ctas[0].shared_address = (0, 3 << 20, 2 << 20), 3 << 20
-    assert int(made[0].accesses(cta_group)[0].starts[0]) == (3 << 20) + BASE
+    moved, _ = made[0].accesses(cta_group)
+    assert int(moved.starts[0]) == (3 << 20) + BASE
+    assert moved.placed is not None
+    assert (moved.placed, moved.name) == (read.placed, read.name) != (write.placed, write.name)
+    assert moved.placed.where == [(1, read.name, moved.where[1], 0, 1)]
 
 
 def test_an_illegal_descriptor_is_refused_each_time():

@@ -25,7 +25,7 @@ from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_words import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa.effects import Asynchronous, BoxForm, Completion, CompletionArrival, Unit
 from ptxlab.isa.operands import Op
-from ptxlab.isa.operations import AsyncOperation, MemoryAccess
+from ptxlab.isa.operations import AsyncOperation, MemoryAccess, PlacedRanges
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import address_of
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
+_Ranges: TypeAlias = "tuple[MemoryAccess | PlacedRanges, ...]"
 _Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]"
 _EARLY, _ISSUED_WORD = int(Component.EARLY), int(StateWord.ISSUED)
 _UNIT = 64
@@ -72,8 +73,8 @@ class Operations:
         self._numbered = _numbered(model)
         self._forms: dict[int, _Form] = {}
         """By instruction."""
-        self._issues: dict[tuple[int, Accesses], NDArray[np.int64]] = {}
-        """By instruction and accesses: the words for compiled code that issues it again. The accesses stay: their addresses name them."""
+        self._issues: dict[tuple[int, _Ranges], NDArray[np.int64]] = {}
+        """By instruction and ranges: the words for compiled code that issues it again. The ranges stay: their addresses name them."""
         self._repeated_copies: dict[int, NDArray[np.int64]] = {}
         """By instruction: the words for compiled code that copies again."""
         self._by_completion: dict[Completion, _Handler] = {
@@ -147,9 +148,10 @@ class Operations:
         of_group = isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.WARPGROUP
         if not (of_group or form.handler == self._pipe_operation) or form.numbered or type(accesses) is not tuple:
             return None
-        found = self._issues.get((op.index, accesses))
+        ranges = tuple([each.placed or each for each in accesses])
+        found = self._issues.get((op.index, ranges))
         if found is None:
-            found = self._issues[op.index, accesses] = self._recorder.words_of(form.kind, op, accesses)
+            found = self._issues[op.index, ranges] = self._recorder.words_of(form.kind, op, accesses)
         return ObservedRepetition(record=((issued if of_group else issue, address_of(found)),), kept=(found, accesses))
 
     def _repeated_copy(self, operation: AsyncOperation, kind: Kind, copied: int, stored: int) -> ObservedRepetition | None:
@@ -265,8 +267,7 @@ def _pending_completion(clocks: Clocks, agent: Agent) -> PendingCompletion:
 
 
 def _untracked(warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
-    """Nothing tracks the completion of the operation."""
-    operation.agent = _pending_completion(clocks, agent)
+    """Nothing tracks the completion of the operation, which signals nothing."""
 
 
 def _completion_of(clocks: Clocks, agent: Agent, slot: Slot) -> PendingCompletion:

@@ -159,7 +159,7 @@ class AccessRecorder:
             write = access.write
             if tensor and write:
                 # The same accumulator, written again with nothing in between.
-                again, held = ACCUMULATOR.pack(access.where[0], who, kind), self.shadow.accumulator
+                again, held = ACCUMULATOR.pack(access.name, who, kind), self.shadow.accumulator
                 if words[_TRANSFERRED_WORD]:
                     words[_TRANSFERRED_WORD] = 0
                 elif held == again:
@@ -175,7 +175,7 @@ class AccessRecorder:
     def words_of(kind: Kind, op: Op, accesses: tuple[MemoryAccess, ...]) -> NDArray[np.int64]:
         """The words with which compiled code records the accesses of an operation as `record` does."""
         what, tensor = op.index | kind << _KIND_SHIFT, _TENSOR_SPACE[kind]
-        return words_of_issue(kind, op.index, [(each.where, what | _how(each), tensor and each.write) for each in accesses])
+        return words_of_issue(kind, op.index, [(each, what | _how(each), tensor and each.write) for each in accesses])
 
     def words_of_copy(self, kind: Kind, op: Op) -> NDArray[np.int64]:
         """The words with which compiled code records what a copy writes and reads as `record` does."""

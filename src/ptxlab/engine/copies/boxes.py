@@ -11,10 +11,21 @@ from dataclasses import field, replace
 from typing import ClassVar
 
 from ptxlab._records import dataclass
-from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
+from ptxlab.engine.arrivals import (
+    ObjectRow,
+    emit_progress,
+    emit_wake,
+    find_object,
+    place_in,
+    shared_of,
+    unless,
+    unless_awaited,
+    window_place,
+)
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.copies.box_parts import emit_find_part
-from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
+from ptxlab.engine.copies.pending import emit_issue_copy, emit_perform_copy
+from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, WORDS_GIVEN, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range, rows_up_to
 from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
@@ -67,6 +78,7 @@ def emit_box_load(module: Module, kind: type[Box], anywhere: bool, pair: bool, m
     kind.emit_find(module)
     emit_mark_range(module)
     emit_wake(module)
+    emit_perform_copy(module)
     name = load_name(anywhere, pair, multicast, kind.form)
     c, (context, known, address, barrier, ctas, copy) = module.define(
         f"i64 {name}(ptr context, ptr known, i64 address, i64 barrier, i64 ctas, ptr copy)"
@@ -83,10 +95,18 @@ def emit_box_load(module: Module, kind: type[Box], anywhere: bool, pair: bool, m
     count = c.const("i64", -1) * box.words.word(BoxWord.TRANSACTION)
     if not multicast:
         unless(c, (home >> 1).eq(rank >> 1) if pair else home.eq(rank))
+        if kind.form is BoxForm.BOX:
+            with c.when(context.word(Word.DEFERRED).ne(0)):
+                unless(c, box.words.eq(known.pointer(FUNCTION)) & box.words.word(BoxWord.FILLED).eq(0))
+                find_object(c, context, home, at, c.const("i64", 0))
+                places = place_in(rank, offset), place_in(home, at)
+                emit_issue_copy(c, context, known, copy, box.words, (box.outer(), target, box.order), places)
+                box.mark(map_row)
+                c.ret(0)
         row = find_object(c, context, home, at, count)
         unless_awaited(c, row, row.transactions.ne(0))
         box.describe(copy, target, (rank, offset), (home, at), row)
-        emit_calls(c, context, known, copy, -1)
+        emit_calls(c, context, known.pointer(CALLS), copy, -1)
         box.fill(target)
         box.move(target)
         row.perform(c.const("i64", 0))
@@ -120,7 +140,7 @@ def emit_box_load(module: Module, kind: type[Box], anywhere: bool, pair: bool, m
             further.set(here.at(8 * _COPY_WORDS))
             here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
         further.get().at(-8 * _COPY_WORDS).set_word(CopyWord.NEXT, 0)
-        emit_calls(c, context, known, told, -1)
+        emit_calls(c, context, known.pointer(CALLS), told, -1)
         with c.each_bit(ctas) as each:
             target = cluster.at(each << 4).pointer(0).at(offset)
             box.fill(target)
@@ -154,7 +174,7 @@ def emit_box_store(module: Module, kind: type[Box], operation: str = "") -> None
         unless(c, box.words.word(BoxWord.ELEMENT).ne(0))
     source = box.inside(rank, offset)
     box.describe_ends(copy, source)
-    emit_calls(c, context, known, copy, -1)
+    emit_calls(c, context, known.pointer(CALLS), copy, -1)
     box.put(source, operation, known, copy)
     emit_progress(context, copy.word(CopyWord.LANE).intrinsic("ctpop"))
     box.mark(map_row)

@@ -12,7 +12,7 @@ from ptxlab._records import dataclass
 from ptxlab.engine.arrivals import ObjectRow, emit_progress, emit_wake, find_object, shared_of, unless, unless_awaited, window_place
 from ptxlab.engine.context import MAP_ADDRESS, Word
 from ptxlab.engine.copies.boxes import READABLE, WRITABLE, emit_find_allocation
-from ptxlab.engine.repetitions import FUNCTION, KEY, MOST_RECEIVERS, CopyWord, emit_calls
+from ptxlab.engine.repetitions import CALLS, FUNCTION, KEY, MOST_RECEIVERS, CopyWord, emit_calls
 from ptxlab.engine.support.accesses import emit_mark_range
 from ptxlab.engine.support.reductions import emit_reduce
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -57,7 +57,7 @@ def emit_line_store(module: Module, operation: str = "", masked: bool = False) -
     _, _, source = line.own(address)
     outer = line.outside(memory, WRITABLE)
     line.describe(copy, source, outer)
-    emit_calls(c, context, known, copy, -1)
+    emit_calls(c, context, known.pointer(CALLS), copy, -1)
     if masked:
         line.move_masked(source, outer, mask[0])
     else:
@@ -102,7 +102,7 @@ def emit_line_load(module: Module, shared: bool, anywhere: bool, multicast: bool
         unless_awaited(c, row, row.transactions.ne(0))
         line.describe(copy, target, origin)
         line.describe_receiver(copy, rank, offset, at, row, first)
-        emit_calls(c, context, known, copy, -1)
+        emit_calls(c, context, known.pointer(CALLS), copy, -1)
         line.move(origin, target, operation)
         row.perform(c.const("i64", 0))
         emit_progress(context, 2)
@@ -120,7 +120,7 @@ def emit_line_load(module: Module, shared: bool, anywhere: bool, multicast: bool
             further.set(here.at(8 * CopyWord.COORDINATES))
             here.set_word(CopyWord.NEXT, further.get().convert("ptrtoint", "i64"))
         further.get().at(-8 * CopyWord.COORDINATES).set_word(CopyWord.NEXT, 0)
-        emit_calls(c, context, known, told, -1)
+        emit_calls(c, context, known.pointer(CALLS), told, -1)
         with c.each_bit(ctas) as each:
             place = context.pointer(Word.CLUSTER).at(each << 4)
             line.move(origin, place.pointer(0).at(offset), operation)

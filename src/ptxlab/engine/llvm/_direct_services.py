@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxlab._records import dataclass
-from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.cancellations import cancel_name
 from ptxlab.engine.context import BY_PARITY, Word
 from ptxlab.engine.copies.boxes import load_name, store_name
@@ -110,7 +109,6 @@ def emit_repetition(caller: Caller, frame: Value, op: Op, registers: tuple[int, 
         with code.when(repeated.ne(0)):
             if isinstance(op.effects, Asynchronous) and op.effects.completion is Completion.COMMIT:
                 context.set_word(Word.ISSUED, context.word(Word.ISSUED) | mask.to("i64"))
-            emit_progress(context, 1)
             service.count()
 
 
@@ -241,7 +239,7 @@ class _Service(LaneOperands):
         many = bool(self.op.q.multicast)
         which = self._number(ctas[0], 16) if many else code.const("i64", 0)
         name = f"commit_{'pair' if self.op.q.cta_group == 'cta_group::2' else 'cta'}_{'multicast' if many else 'one'}"
-        done = caller.helper(name, "i64", caller.context, self.mask, self._address(address), which)
+        done = caller.helper(name, "i64", caller.context, self.mask, self._address(address), which, code.const("i64", self.op.index))
         with code.when(done.eq(0)):
             self.complete(caller.context.word(Word.ARRIVED))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ptxlab.engine.arrivals import emit_progress
 from ptxlab.engine.context import Word
-from ptxlab.engine.repetitions import ASK, ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN, emit_calls
+from ptxlab.engine.repetitions import ASK, CALLS, ENTRY_WORDS, FACTOR, FUNCTION, KEY, REGISTERS, SLOTS, STATE_SHIFT, WORDS_GIVEN, emit_calls
+from ptxlab.engine.turns.words import QueueWord
 from ptxlab.native.builder import Function, Module
 
 __all__ = ["known_name", "repeat_name"]
@@ -16,7 +18,10 @@ def _function_of_values(module: Module, name: str, result: str, parameters: str,
 
 
 def repeat_name(module: Module, count: int) -> str:
-    """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not."""
+    """The function that repeats the execution of an instruction with so many values of registers; its result is 0 if it does not.
+
+    Where operations are issued first and perform later, it issues one.
+    """
     name = f"repeat.{count}"
     if name in module.outlined:
         return name
@@ -29,11 +34,15 @@ def repeat_name(module: Module, count: int) -> str:
     entry = code.call(known_name(module, count), "ptr", context, (state << STATE_SHIFT) | op, *values)
     with code.when(entry.eq(0)):
         code.ret(0)
+    with code.when(context.word(Word.DEFERRED).ne(0)):
+        issue = context.pointer(Word.QUEUE).pointer(QueueWord.ISSUE)
+        code.ret(code.call(issue, "i32", context, entry, where.pointer(1), lane))
     ask, arguments = entry.pointer(ASK), (where.pointer(1), entry.at(8 * WORDS_GIVEN))
     with code.when(ask.ne(0)), code.when(code.call(ask, "i64", *arguments).ne(0)):
         code.ret(0)
-    emit_calls(code, context, entry, lane, 0)
+    emit_calls(code, context, entry.pointer(CALLS), lane, 0)
     code.call(entry.pointer(FUNCTION), "void", *arguments)
+    emit_progress(context, 1)
     code.ret(1)
     return name
 

@@ -101,6 +101,11 @@ class Executable:
 
         return run
 
+    def support_function(self, name: str) -> int:
+        """The address of a compiled support function (`ptxlab.engine.support`)."""
+        address: int = self._address_of(name)
+        return address
+
     def _prepare(self, address: int) -> None:
         """Compile what the warp lacks whose context has this address, or optimise what has been called often."""
         if self._often[0]:

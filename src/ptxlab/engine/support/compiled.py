@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from ptxlab import native
-from ptxlab.engine.arrivals import emit_arrive, emit_commit, emit_may_arrive
+from ptxlab.engine import pending_products
+from ptxlab.engine.arrivals import emit_arrive, emit_may_arrive
 from ptxlab.engine.cancellations import emit_cancel
+from ptxlab.engine.commits import emit_commit
 from ptxlab.engine.context import Word
 from ptxlab.engine.copies.boxes import LOAD, REDUCE, STORE, Box, emit_box_load, emit_box_store
 from ptxlab.engine.copies.lines import LINE_LOAD, LINE_REDUCE, LINE_STORE, emit_line_load, emit_line_store
@@ -143,6 +145,7 @@ _EMIT: dict[str, Emit] = {
     "noteadditions": lambda module, name, rest: emit_note_additions(module),
     "cancel": lambda module, name, rest: emit_cancel(module, rest[0] == "cluster"),
     "commit": lambda module, name, rest: emit_commit(module, rest[0] == "pair", rest[1] == "multicast"),
+    "issuepending": lambda module, name, rest: pending_products.emit_issue(module),
     "groupissue": lambda module, name, rest: emit_issue(module),
     "groupcommit": lambda module, name, rest: emit_commit_group(module),
     "groupwait": lambda module, name, rest: emit_wait_group(module),

@@ -1,12 +1,16 @@
 """Compiled code begins the turn of the next warp: the first of the one queue, or any of any queue under ``random``.
 
-It draws the random numbers that `ptxlab.machine.schedule.queues` would draw, in the same order. Where an operation performs first, or a
-queue is chosen from which no warp can run, nothing is drawn, and the scheduler goes on.
+It draws the random numbers that `ptxlab.machine.schedule.queues` would draw, in the same order. Operations perform before a warp runs, and
+where none can. Where the machine must do the next of these, nothing is drawn for that, and the scheduler goes on; after an operation that
+has performed before a warp runs, it goes on with the queue that has been chosen (`TurnWord.CHOSEN`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptxlab.engine.context import Word
+from ptxlab.engine.turns.pending import emit_perform_any
 from ptxlab.engine.turns.words import (
     GROUP_SLICE,
     MACHINE_ONLY,
@@ -28,7 +32,7 @@ __all__ = ["emit_next_turn"]
 def emit_next_turn(module: Module) -> None:
     """``ptr nextturn(context, words)``: a warp has ended its turn; the context of the warp whose turn begins.
 
-    It is null, and nothing has been done, if the scheduler must go on.
+    It is null if the scheduler must go on. Nothing has been done then, but for operations that have performed.
     """
     c, (context, words) = module.define("ptr nextturn(ptr context, ptr words)", internal=True)
     used = words.word(TurnWord.USED)
@@ -40,7 +44,8 @@ def emit_next_turn(module: Module) -> None:
         queue.set(_choose(c, words))
         in_order()
         first = queue.get().word(QueueWord.HEAD)
-        _leave_if(c, first.eq(queue.get().word(QueueWord.TAIL)))
+        with c.loop_while(lambda: first.eq(queue.get().word(QueueWord.TAIL))):
+            _perform_one(c, queue.get(), lambda pending: pending.constant(0))
         _leave_if(c, (_entry(queue.get(), first).load("i64") & MACHINE_ONLY).ne(0))
     chosen = queue.get()
     first = chosen.word(QueueWord.HEAD)
@@ -69,22 +74,43 @@ def _entry(queue: Value, at: Value) -> Value:
     return queue.pointer(QueueWord.RING).at((at & queue.word(QueueWord.RING_MASK)) * 8)
 
 
+def _perform_one(c: Function, queue: Value, position: Callable[[Value], Value]) -> None:
+    """No warp of a queue can run: perform the operation at a position, by how many there are; the scheduler goes on if it must."""
+    pending = queue.word(QueueWord.PENDING)
+    _leave_if(c, pending.eq(0) | queue.word(QueueWord.POLLED).ne(0))
+    emit_perform_any(c, queue, position(pending), _leave_if)
+
+
 def _choose(c: Function, words: Value) -> Value:
     """The queue whose turn it is; the warp whose turn begins becomes its first one."""
+    head = c.label("choose")
+    c.jump(head)
+    c.begin(head)
     choices = _Draws(c, words.pointer(TurnWord.CHOICES))
     count = words.word(TurnWord.QUEUE_COUNT)
     _leave_if(c, count.eq(0))
     queue = words.pointer(TurnWord.QUEUES).load("ptr", choices.below(count))
     draws = _Draws(c, queue)
-    with c.when(queue.word(QueueWord.PENDING).ne(0)):
+    pending = queue.word(QueueWord.PENDING)
+    with c.when(pending.ne(0)):
         high, low = draws.number() >> 5, draws.number() >> 6
-        _leave_if(c, ((high << 26) | low).ult(PERFORMS))
+        with c.when(((high << 26) | low).ult(PERFORMS)):
+            emit_perform_any(c, queue, draws.below(pending), _leave_if)
+            choices.keep()
+            draws.keep()
+            words.store(queue, TurnWord.CHOSEN)
     first, end = queue.word(QueueWord.HEAD), queue.word(QueueWord.TAIL)
-    _leave_if(c, first.eq(end))
+    with c.when(first.eq(end)):
+        _perform_one(c, queue, draws.below)
+        choices.keep()
+        draws.keep()
+        words.set_word(TurnWord.CHOSEN, 0)
+        c.jump(head)
     before = draws.below(end - first)
     _leave_if(c, (_entry(queue, first + before).load("i64") & MACHINE_ONLY).ne(0))
     with c.loop(before) as i:
         _entry(queue, end + i).store(_entry(queue, first + i).load("i64"))
+    words.set_word(TurnWord.CHOSEN, 0)
     queue.set_words({QueueWord.HEAD: first + before, QueueWord.TAIL: end + before})
     choices.keep()
     draws.keep()

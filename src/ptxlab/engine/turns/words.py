@@ -102,6 +102,8 @@ class TurnWord(IntEnum):
     clusters it has counted; it never decreases"""
     ARRIVES = 13
     """in: 1 if the warp has stopped at an arrival because of rows, which have been processed since: it begins with the arrival"""
+    CHOSEN = 14
+    """out: address of the words of the queue that compiled code has chosen, whose operation has performed; 0 if it has left nothing so"""
     END = 16
 
 
@@ -115,12 +117,23 @@ class QueueWord(IntEnum):
     TAIL = 3
     """in/out: the position of the first one, and the position behind the last one; they never decrease"""
     PENDING = 4
-    """in: how many operations have not performed"""
+    """in/out: how many operations have not performed"""
     NUMBERS = 5
     """in: address of `NUMBERS` random numbers of 32 bits"""
     DRAWN = 6
     """in/out: how many of them have been used"""
-    END = 8
+    ORDER = 7
+    """in: address of the numbers of the rows of these operations, in the order of issue, and of free ones behind them; 0 if the machine
+    performs all operations, and the following three words are 0, too"""
+    ROWS = 8
+    """in: address of the rows of operations (`ptxlab.engine.turns.pending.PendingRow`)"""
+    CAPACITY = 9
+    """in: how many there are"""
+    ISSUE = 10
+    """in: address of the function that issues products (`ptxlab.engine.pending_products`)"""
+    POLLED = 11
+    """in: how many groups of lanes wait that only the scheduler can continue, which it tests when no warp can run"""
+    END = 12
 
 
 class ClusterCell(IntEnum):

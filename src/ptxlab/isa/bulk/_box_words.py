@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import gcd, prod
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
+from ptxlab.isa.bulk._endpoints import thread_of
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy, places_outside
 from ptxlab.isa.bulk._rounding import rounding_address
@@ -19,11 +21,13 @@ from ptxlab.isa.bulk._staging import Staged
 from ptxlab.isa.bulk._tiled import Box, Columns, Region
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.native_ops import BOX_ALIGNMENT, BOX_PERIOD, MOST_PIXELS, REDUCED_ELEMENTS, SPAN_SHIFT, BoxWord, WalkWord
+from ptxlab.isa.operands import Op
 from ptxlab.isa.operations import AsyncOperation, MemoryAccess
 from ptxlab.isa.operations.tiles import CHUNK
+from ptxlab.isa.repeating import PendingCopy, place_of
 from ptxlab.native import address_of, move_address
 
-__all__ = ["OFFSET_LIMITS", "ROWS", "repeat_box", "repeat_line", "repeat_pixels", "repeat_rows"]
+__all__ = ["OFFSET_LIMITS", "ROWS", "load_again", "repeat_box", "repeat_line", "repeat_pixels", "repeat_rows"]
 
 _LARGEST = 1 << 62
 _MOST_PARTS = 64
@@ -184,11 +188,19 @@ def _words_of(tile: TileMap, rows: int = 0) -> _BoxWords | None:
 
 
 def repeat_box(
-    warp: WarpContext, lane: int, operation: AsyncOperation, copy: PreparedTmaCopy, address: int, offset: int, reduces: bool = False
+    warp: WarpContext,
+    lane: int,
+    operation: AsyncOperation,
+    copy: PreparedTmaCopy,
+    address: int,
+    offset: int,
+    reduces: bool = False,
+    again: Callable[[WarpContext, int, Sequence[int]], AsyncOperation] | None = None,
 ) -> None:
     """Let compiled code copy such boxes of the tensor map at an address to or from such an offset in shared memory, as a lane has done.
 
-    They are those of which the same part is inside the tensor. ``reduces``: or reduce them, unless rows share elements.
+    They are those of which the same part is inside the tensor. ``reduces``: or reduce them, unless rows share elements. ``again`` is for
+    copies that perform later than they are issued.
     """
     found = _words_of(copy.tile) if warp.repeats_in_any_state else None
     if found is None:
@@ -197,7 +209,19 @@ def repeat_box(
     copied = found.part(_spans(copy.part, found.dimensions))
     if copied is not None and (copied.words[BoxWord.ELEMENT] or not reduces):
         copied.place(offset)
-        warp.repeat_box(lane, operation, address, address_of(found.words), found)
+        warp.repeat_box(lane, operation, address, address_of(found.words), found, again)
+
+
+def load_again(op: Op, tile: TileMap, warp: WarpContext, lane: int, what: Sequence[int]) -> AsyncOperation:
+    """The copy of a box of a tensor map by a lane, from what compiled code has noted (`PendingCopy`)."""
+    coordinates = tuple(what[PendingCopy.COORDINATES : PendingCopy.COORDINATES + tile.rank])
+    region = tile.region(coordinates, ())
+    memory = warp.machine.global_view(warp, region.address, region.size, False, region.size)
+    (rank, offset), (home, at) = place_of(what[PendingCopy.PLACE]), place_of(what[PendingCopy.BARRIER])
+    cluster = warp.cta.cluster
+    copy = PreparedTmaCopy(b"", tile, coordinates, region, region, memory)
+    perform = partial(copy.deliver, [(cluster[rank], offset, cluster[home].mbarriers[at])])
+    return AsyncOperation(op.opcode, op, warp.cta, perform, thread=thread_of(warp, lane))
 
 
 def repeat_rows(warp: WarpContext, lane: int, operation: AsyncOperation, tile: TileMap, part: Region, address: int, offset: int) -> None:

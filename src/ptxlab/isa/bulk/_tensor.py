@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from ptxlab._records import dataclass
 from ptxlab.isa import context
-from ptxlab.isa.bulk._box_words import OFFSET_LIMITS, repeat_box, repeat_pixels
+from ptxlab.isa.bulk._box_words import OFFSET_LIMITS, load_again, repeat_box, repeat_pixels
 from ptxlab.isa.bulk._endpoints import (
     is_parameter,
     lanes,
@@ -187,7 +187,8 @@ def load(warp: context.WarpContext) -> None:
         if copy.tile.im2col:
             repeat_pixels(warp, lane, operation, copy, False, address, place[1])
         else:
-            repeat_box(warp, lane, operation, copy, address, place[1])
+            again = None if spread else partial(load_again, warp.op, copy.tile)
+            repeat_box(warp, lane, operation, copy, address, place[1], again=again)
 
 
 def _tile_at(warp: context.WarpContext, copy: PreparedTmaCopy, coordinates: tuple[int, ...], cta: context.Cta, offset: int) -> CopiedTile:

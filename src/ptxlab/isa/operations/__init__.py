@@ -6,7 +6,7 @@ What copies place in shared memory stands in `ptxlab.isa.operations.tiles`, the 
 
 from __future__ import annotations
 
-from ptxlab.isa.operations._accesses import AccessMarks, MemoryAccess
+from ptxlab.isa.operations._accesses import AccessMarks, MemoryAccess, PlacedRanges
 from ptxlab.isa.operations._asynchronous import AsyncOperation, UndefinedBits
 
-__all__ = ["AccessMarks", "AsyncOperation", "MemoryAccess", "UndefinedBits"]
+__all__ = ["AccessMarks", "AsyncOperation", "MemoryAccess", "PlacedRanges", "UndefinedBits"]

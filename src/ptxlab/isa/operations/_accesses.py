@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,7 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.isa.context import Mbarrier
 
-__all__ = ["AccessMarks", "MemoryAccess"]
+__all__ = ["AccessMarks", "MemoryAccess", "PlacedRanges"]
 
 
 @lru_cache(maxsize=256)
@@ -34,20 +34,33 @@ class MemoryAccess:
 
     ``starts`` are host addresses. ``sizes`` are byte counts: one for each range, or one for all. ``signal`` is the mbarrier on which this
     access completes, or None if it completes in another way. ``reads``: the written bytes are also read first (an accumulator). ``where``
-    is for compiled code: the addresses of the two arrays, the distance from one size to the next, and the number of ranges.
+    is for compiled code: the addresses of the two arrays, the distance from one size to the next, and the number of ranges. ``placed``
+    says where the ranges are in the memories of a CTA group, if that is known.
     """
 
-    __slots__ = ("reads", "signal", "sizes", "starts", "where", "write")
+    __slots__ = ("placed", "reads", "signal", "sizes", "starts", "where", "write")
 
     def __init__(
-        self, starts: NDArray[np.uint64], sizes: NDArray[np.uint32], write: bool, signal: Mbarrier | None = None, reads: bool = False
+        self,
+        starts: NDArray[np.uint64],
+        sizes: NDArray[np.uint32],
+        write: bool,
+        signal: Mbarrier | None = None,
+        reads: bool = False,
+        placed: PlacedRanges | None = None,
     ) -> None:
         self.starts = starts
         self.sizes = sizes
         self.write = write
         self.signal = signal
         self.reads = reads
+        self.placed = placed
         self.where = address_of(starts), address_of(sizes), 4 if len(sizes) > 1 else 0, len(starts)
+
+    @property
+    def name(self) -> int:
+        """What identifies the ranges among all accesses of one thread to tensor memory."""
+        return self.where[0] if self.placed is None else self.placed.name
 
     @classmethod
     def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> MemoryAccess:
@@ -62,7 +75,7 @@ class MemoryAccess:
         """Return an access to the same bytes that completes on an mbarrier."""
         made = MemoryAccess.__new__(MemoryAccess)
         made.starts, made.sizes, made.where = self.starts, self.sizes, self.where
-        made.write, made.reads, made.signal = self.write, self.reads, signal
+        made.write, made.reads, made.signal, made.placed = self.write, self.reads, signal, self.placed
         return made
 
     @classmethod
@@ -77,6 +90,40 @@ class MemoryAccess:
                 starts = np.concatenate([t.starts for t in parts])
                 made.append(cls(starts, np.concatenate(sizes), write, reads=any(t.reads for t in parts)))
         return tuple(made)
+
+
+class PlacedRanges:
+    """The ranges of an access in the memories of a CTA group: those of an equal access of another group are in its memories.
+
+    Parameters
+    ----------
+    memories, starts : of each range the number of the memory, and the offset of the first byte there
+    sizes, write, reads : as of `MemoryAccess`
+
+    Attributes
+    ----------
+    name : a number that other ranges do not have
+    where : for compiled code: of each run of ranges in one memory the number of the memory, and `MemoryAccess.where`, whose starts are the
+        offsets
+    """
+
+    __slots__ = ("_memories", "_reads", "_sizes", "_starts", "_write", "name", "where")
+
+    def __init__(
+        self, memories: NDArray[np.int64], starts: NDArray[np.uint64], sizes: NDArray[np.uint32], write: bool, reads: bool
+    ) -> None:
+        self._memories, self._starts, self._sizes, self._write, self._reads = memories, starts, sizes, write, reads
+        self.name, step = address_of(starts), 4 if len(sizes) > 1 else 0
+        cuts = (np.flatnonzero(np.diff(memories)) + 1).tolist()
+        self.where = [
+            (memories.item(first), self.name + 8 * first, address_of(sizes) + step * first, step, end - first)
+            for first, end in zip([0, *cuts], [*cuts, len(starts)], strict=True)
+        ]
+
+    def within(self, bases: Sequence[int]) -> MemoryAccess:
+        """The access of a CTA group whose memories begin at these host addresses."""
+        first = np.array(bases, np.uint64)[self._memories]
+        return MemoryAccess(first + self._starts, self._sizes, self._write, reads=self._reads, placed=self)
 
 
 class AccessMarks(Protocol):

@@ -67,5 +67,7 @@ class AsyncOperation:
     """Returns what it copies from shared to tensor memory."""
     details: Callable[[], Product] | None = None
     """Returns the same in numbers: shape, descriptors, operands, and where D is."""
+    then: Callable[[], object] | None = None
+    """Called when it has performed."""
     agent: Any = None
     """Data that an observer attaches to the operation."""

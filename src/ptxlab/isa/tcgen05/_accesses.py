@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ptxlab._arrays import distinct
 from ptxlab.isa import context
-from ptxlab.isa.operations import MemoryAccess
+from ptxlab.isa.operations import MemoryAccess, PlacedRanges
 from ptxlab.layout import PlacedOperand
 
-__all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]
+__all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "operand", "placed"]
 
 COLUMN_BYTES, CELL_BYTES = 512, 4
 
@@ -46,14 +46,22 @@ def block(
         yield MemoryAccess(starts, np.array([4 * count], np.uint32), write, reads=reads)
 
 
-def common(access: MemoryAccess) -> MemoryAccess:
-    """The unique object for these ranges: observers detect by identity that two operations access the same bytes."""
-    return _common(access.starts.tobytes(), access.sizes.tobytes(), access.write, access.reads)
+def placed(access: MemoryAccess, places: Sequence[int]) -> PlacedRanges:
+    """The unique object for these ranges in the memories of a CTA group, which begin at these places.
+
+    Observers detect by it that two operations access the same bytes.
+    """
+    bases = np.array(places, np.uint64)
+    order = np.argsort(bases)
+    memories = order[np.searchsorted(bases[order], access.starts, side="right") - 1]
+    starts = access.starts - bases[memories]
+    return _placed(memories.astype(np.int64).tobytes(), starts.tobytes(), access.sizes.tobytes(), access.write, access.reads)
 
 
 @lru_cache(maxsize=1024)
-def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> MemoryAccess:
-    return MemoryAccess(np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32), write, reads=reads)
+def _placed(memories: bytes, starts: bytes, sizes: bytes, write: bool, reads: bool) -> PlacedRanges:
+    arrays = np.frombuffer(memories, np.int64), np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32)
+    return PlacedRanges(*arrays, write, reads)
 
 
 def cells(cta: context.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> MemoryAccess:

@@ -299,9 +299,8 @@ def dealloc(warp: context.WarpContext) -> None:
 
 
 def _nothing_in_flight(warp: context.WarpContext) -> None:
-    state = state_of(warp.cta)
-    pending = [o for o in state.in_flight if not o.done]
-    state.in_flight.clear()
+    cta_group = state_of(warp.cta).cta_group
+    pending = () if cta_group is None else warp.machine.unperformed(warp.cta, cta_group.queue)
     if pending:
         warp.fault(
             "T612",

@@ -5,7 +5,7 @@ Sections "Tensor Memory Data Movement Instructions" and "TensorCore 5th Generati
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache, partial
 
@@ -25,7 +25,7 @@ from ptxlab.isa.operations.matrices import MatrixOperand, TensorCopy
 from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
-from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, common, operand
+from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, operand, placed
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, repeated_state, tensor_base
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
@@ -34,7 +34,7 @@ from ptxlab.native import BoundedCache, address_of
 from ptxlab.numerics import MmaProgram, expand_program, move_program
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
-__all__ = ["destination_of", "shift_down"]
+__all__ = ["commit_of", "destination_of", "shift_down"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.cp"
 _PACKED = ("b6x16_p32", "b4x16_p64")
@@ -144,7 +144,9 @@ class _Copy:
         """The bytes that each CTA reads and writes."""
         found = self.known.get(cta_group.places)
         if found is None:
-            found = self.known[cta_group.places] = tuple(map(common, self._accesses(cta_group.ctas)))
+            found = self.known[cta_group.places] = tuple(
+                [placed(access, cta_group.places).within(cta_group.places) for access in self._accesses(cta_group.ctas)]
+            )
         return found
 
     def _accesses(self, ctas: tuple[context.Cta, ...]) -> Iterator[operations.MemoryAccess]:
@@ -288,22 +290,25 @@ def commit(warp: context.WarpContext) -> None:
     It is one mbarrier of any CTA in the cluster. With a multicast, it is the one at the same shared offset in each CTA of the mask, and the
     rank bits of the address are ignored.
     """
-    state, group = enter(warp)
+    _, group = enter(warp)
     for lane in lanes(warp):
         cta, offset = warp.machine.shared_at(warp, warp.lane_value(warp.op.operands[0], 64, lane))
         ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
         barriers = [c.mbarrier(warp, offset) for c in ctas]
-        thread = thread_of(warp, lane)
         if warp.issued >> lane & 1:  # a loop before the commit may have had no turn in another CTA
             warp.retract("T633")
             warp.permit_commits(lane, group)
         else:
             _nothing_to_track(warp)
-        in_flight = state.in_flight
-        in_flight[:] = [o for o in in_flight if not o.done]
-        tracked = tuple([o for o in in_flight if o.thread == thread])
-        operation = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)
-        warp.machine.enqueue(operation)
+        tracked = warp.machine.unperformed(warp.cta, cta_group_of(warp.cta, group).queue, thread_of(warp, lane))
+        warp.machine.enqueue(commit_of(warp.op, warp, lane, barriers, tracked))
+
+
+def commit_of(
+    op: Op, warp: context.WarpContext, lane: int, barriers: Sequence[context.Mbarrier], after: Sequence[operations.AsyncOperation]
+) -> operations.AsyncOperation:
+    """The operation of a commit that a lane has executed: it arrives on mbarriers when others have performed."""
+    return operations.AsyncOperation(op.opcode, op, warp.cta, partial(_arrive, barriers), thread=thread_of(warp, lane), after=tuple(after))
 
 
 def _nothing_to_track(warp: context.WarpContext) -> None:
@@ -314,7 +319,7 @@ def _nothing_to_track(warp: context.WarpContext) -> None:
     )
 
 
-def _arrive(barriers: list[context.Mbarrier]) -> None:
+def _arrive(barriers: Sequence[context.Mbarrier]) -> None:
     """Arrive; called when all operations that the commit tracks are complete."""
     for barrier in barriers:
         barrier.arrive(1)

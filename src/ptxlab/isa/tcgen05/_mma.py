@@ -15,13 +15,14 @@ from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
+from ptxlab.isa.operations import AsyncOperation
 from ptxlab.isa.tcgen05._collectors import collect, repeated_use, reuses
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
 from ptxlab.isa.tcgen05._product import TensorProduct
-from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, repeated_state, state_of
+from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, operation_of, repeated_state, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
@@ -158,7 +159,15 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
         if disabled is None and warp.repeats and (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
             function, given, ask, kept = repeated_use(warp, found, ready.plan.held, ws)
-            warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, function, given, (ready.plan, kept), ask)
+            again = partial(_operation, op, ready.plan, accumulate, form.bits_to_shift) if kept is None else None
+            about = repeated_state(warp, cta_group), cta_group.bases
+            warp.repeat(operation, *about, function, given, (ready.plan, kept), ask, again)
+
+
+def _operation(op: Op, plan: Plan, accumulate: bool, scale: int, warp: context.WarpContext, lane: int, _: object) -> AsyncOperation:
+    """The operation of an instruction that a lane has executed, and which disables no lanes."""
+    cta_group = cta_group_of(warp.cta, 2 if op.q.cta_group == "cta_group::2" else 1)
+    return operation_of(op, warp, lane, cta_group, *_Ready(plan, warp.machine.observed).functions(cta_group, accumulate, scale, None))
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

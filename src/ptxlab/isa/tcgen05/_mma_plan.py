@@ -18,7 +18,7 @@ from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.formats import decode
 from ptxlab.isa import context, operations
 from ptxlab.isa.operations.matrices import MatrixOperand, MatrixProduct, ScaleFactors, TensorMatrix
-from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
+from ptxlab.isa.tcgen05._accesses import block, cells, operand, placed
 from ptxlab.isa.tcgen05._agreement import ask_address, words_to_ask
 from ptxlab.isa.tcgen05._collectors import HeldMatrix
 from ptxlab.isa.tcgen05._cp import shift_down
@@ -77,10 +77,8 @@ class Plan:
     shift_a: bool = False
     operands: tuple[MatrixOperand, ...] = ()
     known: BoundedCache[Hashable, tuple[operations.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
-    _placed: dict[tuple[int, bool], list[tuple[NDArray[np.intp], NDArray[np.uint64], operations.MemoryAccess]]] = field(
-        init=False, default_factory=dict
-    )
-    """By the number of CTAs and whether D is added to, for each access: in which of `CtaGroup.places` its ranges are, and where there."""
+    _placed: dict[tuple[int, bool], list[operations.PlacedRanges]] = field(init=False, default_factory=dict)
+    """By the number of CTAs and whether D is added to, for each access its ranges in the memories of `CtaGroup.places`."""
     program: numerics.MmaProgram = field(init=False)
     _asked: tuple[NDArray[np.int64], numerics.MmaProgram | None] | None = field(init=False, default=None)
     """What compiled code asks before it repeats the operation (`words_to_ask`), and what it keeps."""
@@ -165,20 +163,19 @@ class Plan:
             key = key, tuple(lanes.tobytes() for lanes in disabled)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = tuple(map(common, self._merged(cta_group, accumulate, disabled)))
+            found = self.known[key] = tuple([ranges.within(cta_group.places) for ranges in self._merged(cta_group, accumulate, disabled)])
         return found
 
-    def _merged(self, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[operations.MemoryAccess]:
+    def _merged(self, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None) -> list[operations.PlacedRanges]:
         """The same as at most one read and one write; in another CTA group they are at the same distances from its memories."""
         key = len(cta_group.ctas), accumulate
-        placed = None if disabled is not None else self._placed.get(key)
-        if placed is not None:
-            bases = np.array(cta_group.places, np.uint64)
-            return [operations.MemoryAccess(bases[memory] + at, a.sizes, a.write, reads=a.reads) for memory, at, a in placed]
-        merged = operations.MemoryAccess.together(self._all_accesses(cta_group.ctas, accumulate, disabled))
-        if disabled is None:
-            self._placed[key] = [(*_distances(access.starts, cta_group), access) for access in merged]
-        return merged
+        found = None if disabled is not None else self._placed.get(key)
+        if found is None:
+            merged = operations.MemoryAccess.together(self._all_accesses(cta_group.ctas, accumulate, disabled))
+            found = [placed(access, cta_group.places) for access in merged]
+            if disabled is None:
+                self._placed[key] = found
+        return found
 
     def _all_accesses(
         self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None
@@ -204,7 +201,7 @@ class Plan:
         """What is multiplied, for observers."""
         found: MatrixProduct | None = cta_group.products.get((self, accumulate))
         if found is None:
-            accumulator = cta_group.queue, self.column, self.d_lane
+            accumulator = cta_group.name, self.column, self.d_lane
             size = self.column, self.columns, self.lanes
             found = cta_group.products[self, accumulate] = MatrixProduct(
                 self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, self._tensor_a
@@ -270,14 +267,6 @@ class Plan:
             legal = ", ".join(f"{known:#06b}" for known in legal_metadata(self.kind))
             message = f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which selects nothing"
             raise context.Misuse("D707", message, fix=f"write {legal}; check the address and the sparsity selector")
-
-
-def _distances(starts: NDArray[np.uint64], cta_group: CtaGroup) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-    """In which memory of the CTAs each range starts (the index in `CtaGroup.places`), and at what distance from its first byte."""
-    bases = np.array(cta_group.places, np.uint64)
-    sizes = np.array([0, *(size for cta in cta_group.ctas for size in (cta.shared.nbytes, cta.tensor.words.nbytes))], np.uint64)
-    memory = np.argmax((starts[:, None] >= bases) & (starts[:, None] - bases < sizes), axis=1)
-    return memory, starts - bases[memory]
 
 
 def _part_of_b(unit: Unit) -> slice:

@@ -15,6 +15,7 @@ from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
 from ptxlab.isa.operations.matrices import MatrixProduct, TensorCopy
 from ptxlab.isa.operations.products import Product
+from ptxlab.isa.repeating import ORDER_BASE, shared_base
 from ptxlab.isa.tcgen05._collectors import COLLECTORS_BASE, Collectors
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
@@ -30,13 +31,13 @@ __all__ = [
     "freed",
     "launch",
     "no_peer",
+    "operation_of",
     "reallocated",
     "state_of",
     "tensor_base",
     "whole_warp",
 ]
 
-_MAX_IN_FLIGHT = 256
 _ALL_LANES = 0xFFFFFFFF
 
 
@@ -62,21 +63,24 @@ class Freed:
 class CtaGroup:
     """The CTAs of a .cta_group: one CTA, or a CTA pair with the even rank first.
 
-    ``queue`` identifies the queue in which their operations perform in order. ``places`` are the base addresses for compiled code: 0, then
-    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of
-    the collector buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
+    ``queue`` identifies the queue in which their operations perform in order: the address of the first one's shared memory, which CTAs have
+    one after the other. ``name`` identifies the CTAs themselves. ``places`` are the base addresses for compiled code: 0, then for each CTA
+    those of shared and tensor memory. ``bases`` is the address of an array that holds them, and behind those of a pair that of the
+    collector buffers. ``products`` are those that observers have asked for, by plan, and whether they are added.
     """
 
     ctas: tuple[context.Cta, ...]
-    queue: Hashable = field(init=False)
+    queue: int = field(init=False)
+    name: Hashable = field(init=False)
     places: tuple[int, ...] = field(init=False)
     bases: int = field(init=False)
     products: BoundedCache[Hashable, MatrixProduct] = field(init=False, default_factory=lambda: BoundedCache(1024))
     _table: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.queue = "tcgen05", id(self.ctas[0])
         self.places = 0, *(address for cta in self.ctas for address in (cta.shared_address, cta.tensor_address))
+        self.queue = self.places[ORDER_BASE]
+        self.name = "tcgen05", id(self.ctas[0])
         self._table = np.zeros(COLLECTORS_BASE + 1, np.int64)
         self._table[: len(self.places)] = self.places
         self._table[COLLECTORS_BASE] = state_of(self.ctas[0]).collectors.address
@@ -84,8 +88,8 @@ class CtaGroup:
 
 
 def tensor_base(cta: int) -> int:
-    """The index of the base of a CTA's tensor memory; the base of its shared memory comes before it."""
-    return 2 + 2 * cta
+    """The index of the base of a CTA's tensor memory."""
+    return shared_base(cta) + 1
 
 
 @dataclass(slots=True)
@@ -93,8 +97,7 @@ class State:
     """The tcgen05 state of one CTA.
 
     ``checked`` holds column ranges that were checked to be allocated; ``ready`` holds plans that were checked so, by instruction and
-    operands. A change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete; ``collectors``
-    are the collector buffers (a pair's are those of its even CTA).
+    operands. A change of allocation clears both. ``collectors`` are the collector buffers (a pair's are those of its even CTA).
     """
 
     permit: bool = True
@@ -103,7 +106,6 @@ class State:
     pairs: list[PairRequest] = field(default_factory=list)
     checked: set[Hashable] = field(default_factory=set)
     ready: BoundedCache[Hashable, Any] = field(default_factory=lambda: BoundedCache(8192))
-    in_flight: list[operations.AsyncOperation] = field(default_factory=list)
     collectors: Collectors = field(default_factory=Collectors)
     grants: dict[int, Op] = field(default_factory=dict)
     """First column of an allocation -> the instruction that made it."""
@@ -210,12 +212,9 @@ def cta_group_of(cta: context.Cta, group: int) -> CtaGroup:
 
 
 def repeated_state(warp: context.WarpContext, cta_group: CtaGroup) -> Hashable:
-    """What executions depend on that compiled code repeats (`WarpContext.repeat`): the CTAs, and the columns that they have allocated.
-
-    With observers, whose functions are told of the memory of one CTA group, they depend on the CTA group, too.
-    """
+    """What executions depend on that compiled code repeats (`WarpContext.repeat`): the CTAs, and the columns that they have allocated."""
     allocated = tuple([(cta.shared.size, cta.tensor.owned(cta).tobytes()) for cta in cta_group.ctas])
-    return len(cta_group.ctas), warp.machine.target, allocated, cta_group.places if warp.machine.observed else ()
+    return len(cta_group.ctas), warp.machine.target, allocated
 
 
 def launch(
@@ -230,17 +229,27 @@ def launch(
     tensor_copy: Callable[[], TensorCopy] | None = None,
 ) -> operations.AsyncOperation:
     """Issue an asynchronous operation on tensor memory, which is returned; see `ptxlab.isa.operations.AsyncOperation`."""
-    thread = thread_of(warp, lane)
-    operation = operations.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
+    operation = operation_of(warp.op, warp, lane, cta_group, perform, accesses, undefined, product, details, tensor_copy)
+    warp.issued |= 1 << lane
+    warp.machine.enqueue(operation)
+    return operation
+
+
+def operation_of(
+    op: Op,
+    warp: context.WarpContext,
+    lane: int,
+    cta_group: CtaGroup,
+    perform: Callable[[], None],
+    accesses: Callable[[], Iterable[operations.MemoryAccess]] | None = None,
+    undefined: Callable[[operations.UndefinedBits], None] | None = None,
+    product: Callable[[], MatrixProduct] | None = None,
+    details: Callable[[], Product] | None = None,
+    tensor_copy: Callable[[], TensorCopy] | None = None,
+) -> operations.AsyncOperation:
+    """The operation of an instruction that a lane has executed."""
+    operation = operations.AsyncOperation(op.opcode, op, warp.cta, perform, cta_group.queue, thread_of(warp, lane))
     if warp.machine.observed:
         operation.accesses, operation.undefined, operation.product, operation.details = accesses, undefined, product, details
         operation.tensor_copy = tensor_copy
-    warp.issued |= 1 << lane
-    warp.machine.enqueue(operation)
-    if not operation.done:
-        for cta in cta_group.ctas:
-            in_flight = state_of(cta).in_flight
-            in_flight.append(operation)
-            if len(in_flight) > _MAX_IN_FLIGHT:
-                in_flight[:] = [o for o in in_flight if not o.done]
     return operation

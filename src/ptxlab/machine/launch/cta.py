@@ -135,6 +135,7 @@ class CtaState:
         self.tokens[offset >> 3] = MBARRIER_TOKEN
         old = self.mbarriers.get(offset)
         if old is not None:
+            self.group.queue.pending.take_over_signals()
             old.detach()
         made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count, self.memory.mbarrier_row(offset))
         self.invalidated.pop(offset, None)
@@ -152,6 +153,7 @@ class CtaState:
 
     def drop_mbarrier(self, offset: int, op: Op) -> None:
         """Invalidate the mbarrier object, as an instruction asks."""
+        self.group.queue.pending.take_over_signals()
         barrier = self.mbarriers.pop(offset)
         if self.launch.observer is not None:
             self.launch.observer.invalidated(barrier)

@@ -52,9 +52,27 @@ class LaunchMemory:
     """
 
     __slots__ = (
-        "_counts", "_grid", "_parameters", "_permitted", "_progress", "_words", "cells", "counts", "counts_address", "grid",
-        "grid_address", "parameters", "parameters_address", "permitted", "permitted_address", "permitted_beside",
-        "permitted_beside_address", "progress", "progress_address", "repetitions",
+        "_counts",
+        "_grid",
+        "_parameters",
+        "_permitted",
+        "_progress",
+        "_repetitions",
+        "_words",
+        "cells",
+        "counts",
+        "counts_address",
+        "grid",
+        "grid_address",
+        "parameters",
+        "parameters_address",
+        "permitted",
+        "permitted_address",
+        "permitted_beside",
+        "permitted_beside_address",
+        "progress",
+        "progress_address",
+        "repetitions",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int, repeats: bool) -> None:
@@ -70,13 +88,18 @@ class LaunchMemory:
         self.progress = self._progress.data
         self._grid: NDArray[np.int64] = np.zeros(GridWord.END, np.int64)
         self.grid, self.grid_address = self._grid.data, address_of(self._grid)
-        self.repetitions = Repetitions() if repeats else None
+        self.repetitions: Repetitions | None = None
+        self._repetitions: dict[bool, Repetitions] | None = {} if repeats else None
         self.parameters_address, self.counts_address = address_of(self.parameters), address_of(self._counts)
         self.permitted_address, self.progress_address = address_of(self._permitted), address_of(self._progress)
         self.permitted_beside_address = self.permitted_address + self._permitted.strides[0]
 
-    def begin(self, parameters: bytes) -> None:
-        """Let a launch begin: with these parameters, and nothing counted."""
+    def begin(self, parameters: bytes, deferred: bool) -> None:
+        """Let a launch begin: with these parameters, and nothing counted; ``deferred``: operations perform later than they are issued."""
+        if self._repetitions is not None:
+            if deferred not in self._repetitions:
+                self._repetitions[deferred] = Repetitions()
+            self.repetitions = self._repetitions[deferred]
         self._parameters[:] = parameters
         self._counts.fill(0)
         self._permitted.fill(0)
@@ -169,7 +192,7 @@ class CtaMemory:
     def begin(self, cells: memoryview) -> None:
         """Let a CTA begin: with fresh shared memory, and the words that it has in common with all CTAs of the launch."""
         self._bytes[:] = self._fresh
-        self.repeated[0] = 0
+        self.repeated[0] = self.repeated[1] = 0
         self.cells[:] = cells
         self._barriers[: BarrierCell.RESET] = 0
         for offset in self._objects:

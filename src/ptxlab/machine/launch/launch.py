@@ -28,6 +28,7 @@ from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.schedule.shared_operations import operations_of
 from ptxlab.machine.schedule.turns import begin_turns, turns_of
 from ptxlab.machine.warp.context_words import fill_cta_words, fill_launch_words
 from ptxlab.machine.warp.special_values import cta_values, fill_specials, launch_values
@@ -82,7 +83,7 @@ class Launch(Prepared, AddressedMemory):
         self._tensor_cells = partial(self.facts.tensor_cells, self._used_cells)
         self._sms = Sms(device.sms, self.ctas_per_sm, 32 * self.warps_per_cta, self.shared_bytes)
         self.host_memory = facts.launch_memory(len(parameters))
-        self.host_memory.begin(parameters)
+        self.host_memory.begin(parameters, self.deferred)
         self.parameter_bytes = self.host_memory.parameters
         self._progress = self.host_memory.progress
         self._begun_clusters = ClusterCount(self.host_memory.grid, self._order, self.grid_of_clusters, options.cluster)
@@ -121,10 +122,10 @@ class Launch(Prepared, AddressedMemory):
         self.reports = Reports(self)
         self.scheduler = (scheduler or Scheduler)(self, executable.run)
         if scheduler is None and (turns := turns_of(self, executable.dispatch_address)) is not None:
-            self.scheduler.share(turns, executable.run_turns(turns.words, turns.address))
+            self.scheduler.share(turns, executable.run_turns(turns.words, turns.address), operations_of(self, turns.warps, executable))
         self._template = executable.template.data
         self.observations = Observations(self)
-        self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
+        self.wake, self.enqueue, self.unperformed = self.scheduler.wake, self.scheduler.issue, self.scheduler.unperformed
         self.take_over_waiters = self.scheduler.take_over_waiters
         self._frames: list[Frame] = []
         self._memories: list[CtaMemory] = []

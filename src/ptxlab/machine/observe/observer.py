@@ -76,11 +76,12 @@ NO_CLUSTER_FUNCTIONS = ClusterFunctions()
 
 
 class ObservedRepetition(NamedTuple):
-    """What compiled code calls when it repeats an operation that is issued and performs at once, instead of the events.
+    """What compiled code calls when it repeats an operation, instead of the events.
 
     All functions of ``ask`` are called first: they change nothing. The result of those of ``note``, which are called last, is 0. In between
     are those of ``record``, of which there is at most one: if its result is not 0, it has noted for the event `Observer.issued`, which
-    follows then, what it has done. ``kept`` must stay alive.
+    follows then, what it has done. ``kept`` must stay alive. If the operation performs later than it is issued, ``record`` is called at the
+    issue, and the others when it performs, with the words of the warp that has issued it.
     """
 
     ask: tuple[Call, ...] = ()
@@ -153,7 +154,7 @@ class Observer:
         """How compiled code does the same for equal operations that follow in this launch; None if it cannot.
 
         Equal are those of executions for which `ptxlab.isa.WarpContext.repeat` lets compiled code repeat this one, which is complete. They
-        may be of other CTAs, whose shared and tensor memory is at the same place in host memory. Equal to a copy are those of all boxes of
+        may be of other CTAs. Equal to a copy are those of all boxes of
         the tensor map to any place and mbarrier, which `ptxlab.engine.repetitions.CopyWord` tells (`ptxlab.isa.WarpContext.repeat_box`).
         """
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, cast
 
 from ptxlab.isa.operations import AsyncOperation
@@ -50,13 +50,17 @@ class Operations:
             operation.done = True
             self._carry_out(operation)
         elif operation.after is None:
-            self._queue_of(operation).add(operation)
+            self._queue_of(operation).pending.add(operation)
         elif not (others := {other.queue or other: other for other in operation.after if not other.done}):
-            self._do(operation)
+            self.do(operation)
         else:  # of operations that perform in order the last one
-            self.signals[operation] = len(others)
-            for other in others.values():
-                self._signals_of.setdefault(other, []).append(operation)
+            self.perform_after(operation, others.values())
+
+    def perform_after(self, operation: AsyncOperation, others: Collection[AsyncOperation]) -> None:
+        """Let an operation perform when others are done."""
+        self.signals[operation] = len(others)
+        for other in others:
+            self._signals_of.setdefault(other, []).append(operation)
 
     def _queue_of(self, operation: AsyncOperation) -> Queue:
         queue = cast("CtaState", operation.cta).group.queue
@@ -64,15 +68,18 @@ class Operations:
         return queue
 
     def _perform(self, queue: Queue, at: int) -> None:
-        self._do(queue.take(at))
+        queue.pending.perform(at, self)
 
-    def _do(self, operation: AsyncOperation) -> None:
+    def do(self, operation: AsyncOperation) -> None:
+        """Perform an operation, and those that wait for it."""
         self.running = operation
         operation.done = True
         self._carry_out(operation)
         self.running = None
-        if operation in self._signals_of:
-            self._signal(self._signals_of.pop(operation))
+        if operation.then is not None:
+            then, operation.then = operation.then, None  # it refers to the operation
+            then()
+        self.signal_after(operation)
 
     def _carry_out(self, operation: AsyncOperation) -> None:
         self.performing = operation
@@ -84,13 +91,13 @@ class Operations:
         self.performing = None
         self.launch.progress += 1
 
-    def _signal(self, signals: Iterable[AsyncOperation]) -> None:
+    def signal_after(self, other: AsyncOperation) -> None:
         """Perform those of the operations for which another one was the last that was not done."""
-        for operation in signals:
+        for operation in self._signals_of.pop(other, ()):
             self.signals[operation] -= 1
             if not self.signals[operation]:
                 del self.signals[operation]
-                self._do(operation)
+                self.do(operation)
 
     def perform_one(self, queue: Queue) -> bool:
         """Perform an operation of a queue that may perform now."""
@@ -102,5 +109,10 @@ class Operations:
     def finish_operations(self, cta: CtaState) -> None:
         """Perform the pending operations of a CTA that exits."""
         queue = cta.group.queue
-        while queue.pending and any(o.cta is cta for o in queue.pending):
-            self._perform(queue, next(i for i, o in enumerate(queue.pending) if o.cta is cta))
+        while (at := queue.pending.first_of(cta)) >= 0:
+            self._perform(queue, at)
+
+    def unperformed(self, cta: CtaState, queue: Hashable, thread: Hashable | None = None) -> list[AsyncOperation]:
+        """The operations that perform in a queue, and have not: all, or those of a thread; see `ptxlab.isa.context.Machine`."""
+        pending = cta.group.queue.pending
+        return [o for o in pending if o.queue == queue] if thread is None else pending.of_thread(queue, thread)

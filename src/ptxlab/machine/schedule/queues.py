@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.turns.words import PERFORMS, QueueWord, TurnWord
 from ptxlab.machine.schedule.draws import Draws
+from ptxlab.machine.schedule.pending import PendingOperations
+from ptxlab.machine.schedule.shared_operations import CompiledOperations, SharedOperations
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.operations import AsyncOperation
     from ptxlab.machine.launch.cta import Cluster
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.schedule.turns import CompiledTurns, ReadyWarps
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Queue", "Queues"]
 
-_PENDING = int(QueueWord.PENDING)
+_CHOSEN = int(TurnWord.CHOSEN)
 
 
 class Queue:
@@ -42,11 +43,13 @@ class Queue:
     random : the random numbers, if there are any
     in_order : whether warps run in the order in which they stand and operations wait until none can run; `performs` and `next_warp` are
         not asked then
+    pending : the operations
     clusters : those that have not ended
+    has_performed : whether compiled code has chosen the queue, and an operation has performed, so that none performs before a warp runs
     listed : whether it is among those from which `Queues.choose` chooses
     """
 
-    __slots__ = ("address", "clusters", "in_order", "listed", "pending", "random", "ready", "words")
+    __slots__ = ("address", "clusters", "has_performed", "in_order", "listed", "pending", "random", "ready", "words")
 
     def __init__(self, seed: str | None) -> None:
         words: NDArray[np.int64] = np.zeros(QueueWord.END, np.int64)
@@ -54,28 +57,19 @@ class Queue:
         self.random = None if seed is None else Draws(seed, self.words)
         self.in_order = seed is None
         self.ready: deque[Warp] | ReadyWarps = deque()
-        self.pending: list[AsyncOperation] = []
+        self.pending: PendingOperations | SharedOperations = PendingOperations(self.words)
         self.clusters: list[Cluster] = []
-        self.listed = False
+        self.listed = self.has_performed = False
 
-    def add(self, operation: AsyncOperation) -> None:
-        """An operation is to be performed."""
-        self.pending.append(operation)
-        self.words[_PENDING] += 1
-
-    def take(self, at: int) -> AsyncOperation:
-        """Take the operation at a position, which performs now; or if it is in order with others, the oldest of these."""
-        pending = self.pending
-        order = pending[at].queue
-        if order is not None:
-            at = 0
-            while pending[at].queue != order:
-                at += 1
-        self.words[_PENDING] -= 1
-        return pending.pop(at)
+    def share(self, compiled: CompiledOperations) -> None:
+        """Let compiled code issue and perform operations; there are none yet."""
+        self.pending = SharedOperations(self.words, compiled)
 
     def performs(self) -> bool:
         """Whether an operation performs now, before a warp runs."""
+        if self.has_performed:
+            self.has_performed = False
+            return False
         return self.random is not None and bool(self.pending) and self.random.below(PERFORMS)
 
     def next_warp(self) -> Warp:
@@ -90,7 +84,12 @@ class Queue:
 
 
 class Queues:
-    """The queues of a launch; ``common`` is one for all clusters, whatever the policy is."""
+    """The queues of a launch; ``common`` is one for all clusters, whatever the policy is.
+
+    Attributes
+    ----------
+    operations : what lets compiled code issue and perform operations, if it may
+    """
 
     def __init__(self, launch: Launch, common: Queue | None = None) -> None:
         self._launch = launch
@@ -99,14 +98,17 @@ class Queues:
         self._listed: list[Queue] = []
         self._random: Draws | None = None
         self._turns: CompiledTurns | None = None
+        self.operations: CompiledOperations | None = None
         if launch.policy == "random" and common is None:
             self._random = Draws(self._seed, self._common.words)
         self.only = self._common if self._random is None else None
         """The queue that is always chosen, if there is one."""
 
-    def share(self, turns: CompiledTurns) -> None:
-        """Let compiled code begin turns of the warps that can run."""
-        self._turns = turns
+    def share(self, turns: CompiledTurns, operations: CompiledOperations | None = None) -> None:
+        """Let compiled code begin turns of the warps that can run, and issue and perform operations."""
+        self._turns, self.operations = turns, operations
+        if operations is not None:
+            self._common.share(operations)
         if self._random is None:
             self._common.ready = turns.queue(self._common.words, turns.most_warps)
         else:
@@ -120,6 +122,8 @@ class Queues:
         queue = Queue(f"{self._seed}, cluster {index}")
         if self._turns is not None:
             queue.ready = self._turns.queue(queue.words, self._launch.cluster_size * self._launch.warps_per_cta)
+        if self.operations is not None:
+            queue.share(self.operations)
         return queue
 
     def resident(self) -> list[Queue]:
@@ -137,6 +141,11 @@ class Queues:
         """The queue whose turn it is."""
         if self._random is None or not self._listed:
             return self._common
+        if self._turns is not None and (address := self._turns.words[_CHOSEN]):
+            self._turns.words[_CHOSEN] = 0
+            chosen = next(queue for queue in self._listed if queue.address == address)
+            chosen.has_performed = True
+            return chosen
         return self._listed[self._random.randrange(len(self._listed))]
 
     def drop(self, queue: Queue) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.schedule.shared_operations import CompiledOperations
 
 __all__ = ["SharedTurns"]
 
@@ -49,10 +50,10 @@ class SharedTurns(Waits):
         self._execute = execute
         self._until = 0
 
-    def share(self, turns: CompiledTurns, execute: Callable[[Context], int]) -> None:
-        """Let compiled code run several warps: ``execute`` runs one, and maybe others after it."""
+    def share(self, turns: CompiledTurns, execute: Callable[[Context], int], operations: CompiledOperations | None = None) -> None:
+        """Let compiled code run several warps, and issue operations: ``execute`` runs one, and maybe others after it."""
         self.compiled_turns, self._execute = turns, execute
-        self.queues.share(turns)
+        self.queues.share(turns, operations)
 
     def running_warp(self) -> Warp | None:
         """The warp that runs; compiled code that calls a function of the machine may have come to another one."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.turns.words import QueueWord
 from ptxlab.isa.context import Wait
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule.operations import Operations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Waits"]
 
-_QUEUED = int(Word.QUEUED)
+_QUEUED, _POLLED = int(Word.QUEUED), int(QueueWord.POLLED)
 
 
 class Waits(Operations):
@@ -37,8 +38,11 @@ class Waits(Operations):
     def block(self, group: ConvergedLanes, wait: Wait, op: int, active: int) -> None:
         """Let a group wait in an instruction, which the lanes of a mask execute."""
         group.state, group.wait, group.op, group.active = WAIT, wait, op, active
-        waiters = getattr(wait.on, "waiters", None)
-        (group.warp.cta.group.polling if waiters is None else waiters).append(group)
+        waiters, cluster = getattr(wait.on, "waiters", None), group.warp.cta.group
+        if waiters is None:
+            waiters = cluster.polling
+            cluster.queue.words[_POLLED] += 1
+        waiters.append(group)
 
     def enqueue(self, warp: Warp) -> None:
         """Give a warp its turn."""
@@ -95,7 +99,9 @@ class Waits(Operations):
             waiting = cluster.polling
             if waiting:
                 cluster.polling = self._still_waiting(waiting)
-                over |= len(cluster.polling) < len(waiting)
+                ended = len(waiting) - len(cluster.polling)
+                cluster.queue.words[_POLLED] -= ended
+                over |= ended > 0
         return over
 
     def _poll_all(self) -> bool:

@@ -47,10 +47,10 @@ def fill_launch_words(launch: Launch) -> None:
 
 def _table_of_repetitions(launch: Launch) -> int:
     """The address of the table of executions that compiled code repeats; 0 if it repeats none. Observers begin with an empty one."""
-    repetitions = launch.host_memory.repetitions if launch.policy == "eager" else None
-    if repetitions is None:
+    repetitions = launch.host_memory.repetitions
+    if repetitions is None or (launch.deferred and launch.scheduler.queues.operations is None):
         return 0
-    if launch.observer is not None:
+    if launch.observer is not None or (launch.deferred and repetitions.is_full):
         repetitions.clear()
     return repetitions.address
 
@@ -65,15 +65,18 @@ def _permit_waits(launch: Launch) -> None:
 
 
 def _permit_arrivals(launch: Launch) -> None:
-    """Let compiled code complete arrivals if no observer must see them; commits and groups only where all operations perform at once.
+    """Let compiled code complete arrivals if no observer must see them; groups only where all operations perform at once.
+
+    Commits it completes there, too, and where it issues the operations.
 
     Waits for groups of wgmma may block the warp.
     """
     observer, permitted = launch.observer, launch.host_memory.permitted
     _, arrivals, groups = launch.facts.direct
+    commits = not launch.deferred or (observer is None and launch.scheduler.queues.operations is not None)
     if launch.scheduler.counted_at and (observer is None or all(map(observer.allows_direct_completion, arrivals))):
         for op in arrivals:
-            permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else 0 if launch.deferred else -1
+            permitted[op.index] = 1 if not isinstance(op.effects, CompletionArrival) else -1 if commits else 0
             launch.host_memory.permitted_beside[op.index] = permitted[op.index]
     turns = launch.scheduler.compiled_turns
     for op in groups if launch.scheduler.counted_at and not launch.deferred else ():

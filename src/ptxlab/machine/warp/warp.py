@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,10 @@ from ptxlab.isa.operations import MemoryAccess
 from ptxlab.machine.warp._register_rows import ALL_LANES, lanes_of
 from ptxlab.machine.warp._registers import Registers
 from ptxlab.machine.warp.context_words import AT
+from ptxlab.machine.warp.repeated_executions import RepeatedExecution
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.engine.repetitions import Call
     from ptxlab.isa.operations import AsyncOperation
     from ptxlab.isa.operations.products import Product
     from ptxlab.machine.launch.cta import CtaState
@@ -182,21 +183,33 @@ class Warp(Registers):
     @property
     def repeats(self) -> bool:
         """Whether compiled code would repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
-        return not self.mask & (self.mask - 1) and self.repeats_in_any_state
+        return not self.mask & (self.mask - 1) and self._is_repeatable()
 
     @property
     def repeats_in_any_state(self) -> bool:
         """The same for executions that depend on no state, by any number of lanes; see `ptxlab.isa.WarpContext`."""
+        return (self.launch.observer is None or not self.launch.deferred) and self._is_repeatable()
+
+    def _is_repeatable(self) -> bool:
+        """Whether compiled code repeats executions of the instruction."""
         index, facts = self.op.index, self.launch.facts
         return bool(self.words[AT.REPETITIONS]) and index in facts.of(repeatable) and index not in facts.changed
 
     def repeat(
-        self, operation: AsyncOperation, state: Hashable, bases: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+        self,
+        operation: AsyncOperation,
+        state: Hashable,
+        bases: int,
+        function: int,
+        given: Sequence[int],
+        kept: object,
+        ask: int = 0,
+        again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> None:
         """Let compiled code repeat this execution of the instruction; see `ptxlab.isa.WarpContext`."""
         found = self.launch.host_memory.repetitions
         assert found is not None
-        if self._enter(operation, found.number(state), self.one_lane(), function, given, kept, ask):
+        if self._enter(operation, found.number(state), self.one_lane(), function, given, kept, ask, again):
             self.know_state(state, bases)
 
     def know_state(self, state: Hashable, bases: int) -> None:
@@ -205,9 +218,17 @@ class Warp(Registers):
         if found is not None:
             self.cta.memory.repeated[0], self.cta.memory.repeated[1] = found.known(state), bases
 
-    def repeat_box(self, lane: int, operation: AsyncOperation, tensor_map: int, words: int, kept: object) -> None:
+    def repeat_box(
+        self,
+        lane: int,
+        operation: AsyncOperation,
+        tensor_map: int,
+        words: int,
+        kept: object,
+        again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
+    ) -> None:
         """Let compiled code copy the boxes of a tensor map; see `ptxlab.isa.WarpContext`."""
-        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept)
+        self._enter(operation, NO_STATE, lane, words, (tensor_map,), kept, again=again)
 
     def take_lanes_left(self) -> int:
         """The executing lanes for which compiled code has not executed the instruction; see `ptxlab.isa.WarpContext`."""
@@ -222,19 +243,24 @@ class Warp(Registers):
             self._enter(operation, NO_STATE, self.one_lane(), self.words[AT.GRID], (), None)
 
     def _enter(
-        self, operation: AsyncOperation, state: int, lane: int, function: int, given: Sequence[int], kept: object, ask: int = 0
+        self,
+        operation: AsyncOperation,
+        state: int,
+        lane: int,
+        function: int,
+        given: Sequence[int],
+        kept: object,
+        ask: int = 0,
+        again: Callable[[Warp, int, Sequence[int]], AsyncOperation] | None = None,
     ) -> bool:
-        """Enter an execution with the values of registers in a lane, and the calls for observers; False if an observer has none."""
-        calls: tuple[Call, ...] = ()
-        observer, found = self.launch.observer, self.launch.host_memory.repetitions
-        assert found is not None
-        if observer is not None:
-            observed = observer.repetition(operation)
-            if observed is None:
-                return False
-            calls, kept = (*observed.ask, *observed.record, *observed.note), (kept, observed.kept)
+        """Enter an execution with the values of registers in a lane, when its operation has performed; False if it cannot be repeated."""
+        if again is None and not operation.done:
+            return False
         values = [self.lane_value(Reg(index), 64, lane) for index in self.launch.facts.of(repeatable)[self.op.index]]
-        found.add(self.op.index, state, values, function, given, kept, calls, ask)
+        execution = RepeatedExecution(self.op.index, state, values, function, given, kept, ask, again)
+        if operation.done:
+            return execution.enter(self.launch, operation)
+        operation.then = partial(execution.enter, self.launch, operation)
         return True
 
     def join_warpgroup(self, words: int) -> None:
@@ -245,7 +271,7 @@ class Warp(Registers):
         """The number of a state for `repeat_share`; see `ptxlab.isa.WarpContext`."""
         launch, words = self.launch, self.words
         found = launch.host_memory.repetitions
-        if found is None or not words[AT.REPETITIONS] or not words[AT.SERVICES] or launch.early_results:
+        if found is None or not words[AT.REPETITIONS] or not words[AT.SERVICES] or launch.early_results or launch.deferred:
             return NO_STATE
         return found.number(state if launch.observer is None else (state, observed))
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.check.operands._image import SHIFT
 from ptxlab.check.operands.compiled.calls import library_of
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_pair
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, base_of, placed_at, words_of_pair
 from ptxlab.check.operands.compiled.matrices import MOST_ADDED
 from ptxlab.check.operands.compiled.tiles import StandingTile, others_stand, words_of_tiles
 from ptxlab.check.operands.words.images import form_of
 from ptxlab.engine.repetitions import Call
 from ptxlab.engine.word_sources import NO_SOURCE
+from ptxlab.isa.repeating import shared_base
 from ptxlab.machine.observe.observer import ObservedRepetition
 from ptxlab.native import BoundedCache, address_of
 
@@ -30,7 +31,7 @@ WORDS_OF_CHUNK = 4
 
 
 class _CallWord(IntEnum):
-    """The words of a call: the number of the CTA in its pair, -1 if there is none; the host address of its shared memory.
+    """The words of a call: the number of the CTA in its pair, -1 if there is none; the number of the base of its shared memory.
 
     ``TILES`` is the number of tiles in which the source is, and ``TILE_WORDS`` the address of their words
     (`ptxlab.check.operands.compiled.tiles.TileWord`). ``FIRST`` and ``END`` are the first byte of the source, and its end. ``CELLS`` is the
@@ -116,7 +117,7 @@ def _note(module: native.Module) -> None:
     codes, values, sources = (cta.pointer(word) for word in (CtaWord.CELL_CODES, CtaWord.CELL_VALUES, CtaWord.CELL_SOURCES))
     cells, numbers = words.pointer(_CallWord.CELL_NUMBERS), words.pointer(_CallWord.CELL_WORDS)
     places, added = words.pointer(_CallWord.PLACES), words.pointer(_CallWord.ADDED)
-    shared, in_tiles = words.pointer(_CallWord.SHARED), words.word(_CallWord.TILES).ne(0)
+    shared, in_tiles = base_of(context, words.word(_CallWord.SHARED)), words.word(_CallWord.TILES).ne(0)
     source = code.variable("i64", 0)
     with code.loop(words.word(_CallWord.CELLS), entered=True) as i:
         cell, word = cells.load("i64", i), numbers.load("i64", i)
@@ -143,25 +144,22 @@ class CellCalls:
     def __init__(self) -> None:
         self._calls: BoundedCache[object, tuple[list[NDArray[np.int64]], Call, Call]] = BoundedCache(256)
 
-    def of(self, copied: CopiedCells, cta: int, shared: int) -> ObservedRepetition | None:
-        """The calls of ``ask`` and ``note`` (`_CallWord`); None if compiled code cannot tell whether other words come from there.
-
-        ``shared`` is the host address of the shared memory.
-        """
+    def of(self, copied: CopiedCells, cta: int) -> ObservedRepetition | None:
+        """The calls of ``ask`` and ``note`` (`_CallWord`); None if compiled code cannot tell whether other words come from there."""
         sources = copied.sources
         known = bool((sources > NO_SOURCE + MOST_ADDED).all()) and sources.size > 0
         if not known and sources.any():
             return None
         arrays = copied.cells, copied.words, copied.places, copied.added, copied.followed, sources - sources[:1]
         form = form_of(sources.item(0)) if known else 0
-        about = copied.first, copied.end, *copied.tiles, *(array.tobytes() for array in arrays), known, form, cta, shared
+        about = copied.first, copied.end, *copied.tiles, *(array.tobytes() for array in arrays), known, form, cta
         found = self._calls.get(about)
         if found is None:
             tiles = words_of_tiles(copied.tiles)
             cells, words, places, added, followed, away = map(address_of, arrays)
             source = len(copied.tiles), address_of(tiles), copied.first, copied.end
             written = len(copied.cells), cells, words, places, added
-            made = np.array([cta, shared, *source, *written, len(sources), followed, away, known, form], np.int64)
+            made = np.array([cta, shared_base(max(cta, 0)), *source, *written, len(sources), followed, away, known, form], np.int64)
             ask, note = ((_library().address(name), address_of(made)) for name in ("ask", "note"))
             found = self._calls[about] = [made, tiles, *arrays], ask, note
         keep, ask, note = found

@@ -24,6 +24,7 @@ __all__ = [
     "MatricesWord",
     "PlacedWord",
     "TakenWord",
+    "base_of",
     "matrices_at",
     "placed_at",
     "taken_at",
@@ -145,6 +146,11 @@ def words_of_pair(context: Value, number: Value) -> Value:
     """The same of the CTA with a number in its pair; of the one that executes the instruction, if it is -1."""
     own = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT
     return words_of_cta(context, number.lt(0).select(own, (own & ~1) | number))
+
+
+def base_of(context: Value, number: Value) -> Value:
+    """The memory with a number among those of the CTA group that executes the instruction."""
+    return context.pointer(Word.REPEATED_IN).pointer(1).load("ptr", number)
 
 
 def taken_at(cta: Value, accumulator: Value) -> Value:

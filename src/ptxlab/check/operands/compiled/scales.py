@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import library_of
-from ptxlab.check.operands.compiled.cta_words import CtaWord, words_of_pair
+from ptxlab.check.operands.compiled.cta_words import CtaWord, base_of, words_of_pair
 from ptxlab.check.operands.compiled.scale_tables import LONGEST, MOST_TAKERS, NO_TAKER, UNKNOWN, Table, emit_add, emit_tables
 from ptxlab.engine.repetitions import Call
 from ptxlab.engine.word_sources import address_in
+from ptxlab.isa.repeating import shared_base
 from ptxlab.native import address_of
 
 __all__ = ["ArrayWord", "ScaleCalls", "TakenScales"]
@@ -47,7 +48,7 @@ class ArrayWord(NamedTuple):
 
 
 class _CallWord(IntEnum):
-    """The words of a call: the number of the CTA in its pair, -1 if there is none; the host address of its tensor memory.
+    """The words of a call: the number of the CTA in its pair, -1 if there is none.
 
     ``ACCUMULATE`` is 1 if the product is added to D. ``TABLES`` is where the tables of the accumulator are among those of the CTA, in
     bytes. ``COMPARED`` is 1 if A and B must not have scale factors in common. Then come the number and the address of `ArrayWord`, and
@@ -55,14 +56,13 @@ class _CallWord(IntEnum):
     """
 
     CTA = 0
-    TENSOR = 1
-    ACCUMULATE = 2
-    TABLES = 3
-    COMPARED = 4
-    ARRAYS = 5
-    ARRAY_WORDS = 6
-    SCALES = 7
-    SCALE_WORDS = 8
+    ACCUMULATE = 1
+    TABLES = 2
+    COMPARED = 3
+    ARRAYS = 4
+    ARRAY_WORDS = 5
+    SCALES = 6
+    SCALE_WORDS = 7
 
 
 def _source(module: native.Module) -> None:
@@ -83,6 +83,7 @@ class _Taken:
         context, self.words, _ = code.parameters
         self.cta = words_of_pair(context, self.words.word(_CallWord.CTA))
         self.tables = self.cta.pointer(CtaWord.SCALES)
+        self.tensor = base_of(context, code.const("i64", shared_base(0) + 1))
 
     @property
     def own(self) -> native.Value:
@@ -111,8 +112,7 @@ class _Taken:
         """What is known of scale factors (`TakenScales`), and the code of their source."""
         row = self.words.pointer(_CallWord.SCALE_WORDS).at(index * (8 * len(TakenScales._fields)))
         found = {name: row.word(word) for word, name in enumerate(TakenScales._fields)}
-        tensor = self.words.pointer(_CallWord.TENSOR)
-        return found | {"code": self.code.call("source", "i64", self.cta, tensor, found["cell"])}
+        return found | {"code": self.code.call("source", "i64", self.cta, self.tensor, found["cell"])}
 
     def is_compared(self, table: native.Value, source: native.Value) -> native.Value:
         """Whether a source must not be taken for the other matrix."""
@@ -204,16 +204,15 @@ class ScaleCalls:
         compared: bool,
         arrays: Sequence[ArrayWord],
         cta: int,
-        tensor: int,
     ) -> tuple[Call, Call]:
-        """The calls of ``ask`` and ``note`` (`_CallWord`); ``tensor`` is the host address of tensor memory."""
-        about = accumulator, accumulate, tuple(scales), compared, tuple(arrays), cta, tensor
+        """The calls of ``ask`` and ``note`` (`_CallWord`)."""
+        about = accumulator, accumulate, tuple(scales), compared, tuple(arrays), cta
         found = self._calls.get(about)
         if found is None:
             extents, taken = (np.array(rows, np.int64).reshape(-1) for rows in (arrays, scales))
             where = 8 * accumulator * Table.END
             rows = len(arrays), address_of(extents), len(scales), address_of(taken)
-            words = np.array([cta, tensor, accumulate, where, compared, *rows], np.int64)
+            words = np.array([cta, accumulate, where, compared, *rows], np.int64)
             ask, note = ((_library().address(name), address_of(words)) for name in ("ask", "note"))
             found = self._calls[about] = [words, extents, taken], ask, note
         return found[1:]

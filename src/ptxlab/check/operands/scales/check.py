@@ -108,8 +108,7 @@ class ScaleCheck:
             )
             for each in product.scales
         ]
-        tensor = product.ctas[0].tensor_address
-        ask, note = self._calls.of(accumulator, product.accumulate, taken, compared, arrays, number, tensor)
+        ask, note = self._calls.of(accumulator, product.accumulate, taken, compared, arrays, number)
         return ObservedRepetition(ask=(ask,), note=(note,), kept=self._calls)
 
     def _compare(self, table: SourceTable, cta: Any) -> None:

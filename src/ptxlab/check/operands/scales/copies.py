@@ -94,7 +94,7 @@ class TensorCopies:
         for number, cta in enumerate(copy.ctas):
             memory = self._memory.get(id(cta))
             copied = None if memory is None or copy.expanded else self._cells(operation, copy, memory)
-            found = None if copied is None else self._calls.of(copied, number if len(copy.ctas) > 1 else -1, cta.shared_address)
+            found = None if copied is None else self._calls.of(copied, number if len(copy.ctas) > 1 else -1)
             if found is None:
                 return None
             every.append(found)

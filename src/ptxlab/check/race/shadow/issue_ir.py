@@ -13,6 +13,7 @@ from ptxlab.check.race.shadow._clocks_ir import DONE, PYTHON, complete_read_load
 from ptxlab.check.race.shadow._warpgroups_ir import joined_rows
 from ptxlab.check.race.shadow.shadow_words import AgentWord, BulkWord, PipeWord, StateWord
 from ptxlab.engine.context import Word
+from ptxlab.isa.operations import MemoryAccess
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["as_running", "emit_issue", "emit_issue_of_group", "ready_agent", "words_of_issue"]
@@ -31,18 +32,31 @@ class _IssueWord(IntEnum):
 
 
 class _AccessWord(IntEnum):
-    """The words of an access: `MemoryAccess.where`, the second word of an entry, and whether it writes to tensor memory."""
+    """The words of an access to one memory: `MemoryAccess.where`, the second word of an entry, and its name.
+
+    The name is that of the ranges if it writes to tensor memory, else 0; `_CONTINUES` if the access goes on with those in another memory.
+    ``MEMORY`` is the number of the base that is added to the starts.
+    """
 
     WHERE = 0
     WHAT = 4
-    ACCUMULATES = 5
-    END = 6
+    NAME = 5
+    MEMORY = 6
+    END = 7
 
 
-def words_of_issue(kind: int, op: int, accesses: Sequence[tuple[tuple[int, ...], int, bool]]) -> NDArray[np.int64]:
-    """The words of an operation; of each access `MemoryAccess.where`, the second word of an entry, and if it writes to tensor memory."""
-    rows = [word for where, what, accumulates in accesses for word in (*where, what, int(accumulates))]
-    return np.array([len(accesses), kind, op, *rows], np.uint64).view(np.int64)
+_CONTINUES = 1
+"""No array is at this address."""
+
+
+def words_of_issue(kind: int, op: int, accesses: Sequence[tuple[MemoryAccess, int, bool]]) -> NDArray[np.int64]:
+    """The words of an operation; of each access the second word of an entry, and if it writes to tensor memory."""
+    rows: list[tuple[int, ...]] = []
+    for access, what, accumulates in accesses:
+        parts = [(0, *access.where)] if access.placed is None else access.placed.where
+        for part, (memory, *where) in enumerate(parts):
+            rows.append((*where, what, _CONTINUES if part else access.name * accumulates, memory))
+    return np.array([len(rows), kind, op, *(word for row in rows for word in row)], np.uint64).view(np.int64)
 
 
 def ready_agent(c: Function, context: Value, op: Value) -> tuple[Value, Value]:
@@ -91,20 +105,23 @@ def emit_issue(module: Module) -> None:
         c.ret(PYTHON)
     count, kind = words.word(_IssueWord.COUNT), words.word(_IssueWord.KIND)
     who = (pipe.word(PipeWord.NAME) << 32) | pipe.word(PipeWord.CLOCK)
+    bases, recorded = context.pointer(Word.REPEATED_IN).pointer(1), c.variable("i1", 1)
     with as_running(state, agent):
         with c.when(state.word(StateWord.TRANSFERRED).ne(0)):
             state.set_words({StateWord.TRANSFERRED: 0, StateWord.ACCUMULATOR: 0})
         with c.loop(count) as i:
             access = words.at(i * (8 * _AccessWord.END) + 8 * _IssueWord.END)
-            accumulator = access.word(_AccessWord.ACCUMULATES).ne(0)
-            again = {StateWord.ACCUMULATOR: access.word(_AccessWord.WHERE), StateWord.ACCUMULATOR + 1: who, StateWord.ACCUMULATOR + 2: kind}
-            other = c.const("i64", 0)
-            for word, value in again.items():
-                other = other | (state.word(word) ^ value)
-            with c.when(~accumulator | other.ne(0)):
-                with c.when(accumulator):
+            name = access.word(_AccessWord.NAME)
+            with c.when(name.ne(_CONTINUES)):
+                again = {StateWord.ACCUMULATOR: name, StateWord.ACCUMULATOR + 1: who, StateWord.ACCUMULATOR + 2: kind}
+                other = c.const("i64", 0)
+                for word, value in again.items():
+                    other = other | (state.word(word) ^ value)
+                recorded.set(name.eq(0) | other.ne(0))
+                with c.when(name.ne(0) & other.ne(0)):
                     state.set_words(again)
-                _record(c, state, access, who)
+            with c.when(recorded.get()):
+                _record(c, state, access, who, bases.load("i64", access.word(_AccessWord.MEMORY)))
     _return_issued(c, state)
 
 
@@ -121,19 +138,19 @@ def emit_issue_of_group(module: Module) -> None:
             state.set_word(StateWord.ROWS, joined_rows(state, group, number).convert("ptrtoint", "i64"))
             with c.loop(words.word(_IssueWord.COUNT)) as i:
                 access = words.at(i * (8 * _AccessWord.END) + 8 * _IssueWord.END)
-                _record(c, state, access, (group.word(BulkWord.NAME) << 32) | number)
+                _record(c, state, access, (group.word(BulkWord.NAME) << 32) | number, c.const("i64", 0))
     with c.when(outcome.get().ne(DONE)):
         c.ret(PYTHON)
     _return_issued(c, state)
 
 
-def _record(c: Function, state: Value, access: Value, who: Value) -> None:
-    """Record an access (`_AccessWord`); ``who`` is the first word of an entry."""
+def _record(c: Function, state: Value, access: Value, who: Value, base: Value) -> None:
+    """Record an access (`_AccessWord`); ``who`` is the first word of an entry, ``base`` is added to the starts."""
     for at in range(_AccessWord.WHAT):
         state.set_word(StateWord.ACCESSED + at, access.word(_AccessWord.WHERE + at))
     state.set_word(StateWord.ACCESSED + _AccessWord.WHAT, who)
     state.set_word(StateWord.ACCESSED + _AccessWord.WHAT + 1, access.word(_AccessWord.WHAT))
-    c.call("ranges", "void", state)
+    c.call("ranges_from", "void", state, base)
 
 
 def _return_issued(c: Function, state: Value) -> None:

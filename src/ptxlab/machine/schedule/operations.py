@@ -109,7 +109,7 @@ class Operations:
     def finish_operations(self, cta: CtaState) -> None:
         """Perform the pending operations of a CTA that exits."""
         queue = cta.group.queue
-        while (at := queue.pending.first_of(cta)) >= 0:
+        while queue.pending and (at := queue.pending.first_of(cta)) >= 0:
             self._perform(queue, at)
 
     def unperformed(self, cta: CtaState, queue: Hashable, thread: Hashable | None = None) -> list[AsyncOperation]:

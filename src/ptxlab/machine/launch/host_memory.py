@@ -52,27 +52,9 @@ class LaunchMemory:
     """
 
     __slots__ = (
-        "_counts",
-        "_grid",
-        "_parameters",
-        "_permitted",
-        "_progress",
-        "_repetitions",
-        "_words",
-        "cells",
-        "counts",
-        "counts_address",
-        "grid",
-        "grid_address",
-        "parameters",
-        "parameters_address",
-        "permitted",
-        "permitted_address",
-        "permitted_beside",
-        "permitted_beside_address",
-        "progress",
-        "progress_address",
-        "repetitions",
+        "_counts", "_grid", "_parameters", "_permitted", "_progress", "_repetitions", "_words", "cells", "counts", "counts_address", "grid",
+        "grid_address", "parameters", "parameters_address", "permitted", "permitted_address", "permitted_beside",
+        "permitted_beside_address", "progress", "progress_address", "repetitions",
     )  # fmt: skip
 
     def __init__(self, program: Program, size: int, repeats: bool) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.machine.warp import context_words
 
-__all__ = ["both_ways", "note_handled"]
+__all__ = ["both_ways", "note_handled", "three_ways"]
 
 
 def note_handled(patch: pytest.MonkeyPatch, module: Any, function: str, handled: list[int]) -> None:
@@ -51,3 +51,23 @@ def both_ways(run: Callable[[], tuple[Any, ...]], handled: list[int]) -> tuple[l
     for one, other in zip(first[0], second[0], strict=True):
         np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
     return *first[:3], second[2]
+
+
+def three_ways(run: Callable[[], tuple[Any, ...]], module: Any, function: str) -> tuple[tuple[Any, ...], list[int]]:
+    """What a launch gives: a first one, a second one, and one whose handlers execute each time give the same.
+
+    ``run`` launches, and returns the result and arrays. Also how often handlers call a function of ``module`` in each of the launches.
+    """
+    table, found, handled = context_words._table_of_repetitions, [], []
+    for way in (table, table, lambda launch: 0):
+        lines: list[int] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(context_words, "_table_of_repetitions", way)
+            note_handled(patch, module, function, lines)
+            given = result, *arrays = run()
+        assert result.completed, result.diagnostics
+        same = [each.tobytes() for each in arrays], result.stats.services, result.stats.instructions, [str(d) for d in result.diagnostics]
+        found.append((given, same))
+        handled.append(len(lines))
+    assert found[0][1] == found[1][1] == found[2][1]
+    return found[0][0], handled

@@ -12,6 +12,7 @@ import pytest
 from ptxlab.isa.bulk import _tensor
 from ptxlab.machine.warp import context_words
 from tests.optimised_helpers import optimise_race_check
+from tests.repetition_helpers import three_ways
 
 from .pixel_step_helpers import SIZE, STEPS, WORDS, Form, launch
 from .test_box import swizzled
@@ -56,25 +57,12 @@ def some_places(form: Form, kind: str, choice: Random, count: int = 24) -> list[
 
 @pytest.mark.parametrize("check", ["none", "all"])
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in FORMS for kind in STEPS if (name, kind) != (NOWHERE, "store")])
-def test_a_form(name: str, kind: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_form(name: str, kind: str, check: str) -> None:
     """The handler is called once for each range of channels that is inside, and in a second launch without checks for none."""
-    form, choice, calls, start = FORMS[name], Random(name), [], _tensor.start
-    monkeypatch.setattr(_tensor, "start", lambda *rest, **more: calls.append(1) or start(*rest, **more))
+    form, choice = FORMS[name], Random(name)
     places = some_places(form, kind, choice) * 2
     data = np.random.default_rng(3).integers(0, 256, (len(places), SIZE), np.uint8)
-    table = context_words._table_of_repetitions
-    found, times = [], []
-    for way in (table, table, lambda launch: 0):
-        calls.clear()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(context_words, "_table_of_repetitions", way)
-            result, before, tensor, boxes = launch(form, kind, places, data, check=check)
-        assert result.completed, result.diagnostics
-        found.append(
-            (tensor.tobytes(), boxes.tobytes(), result.stats.services, result.stats.instructions, list(map(str, result.diagnostics)))
-        )
-        times.append(len(calls))
-    assert found[0] == found[1] == found[2]
+    (_, before, tensor, boxes), times = three_ways(lambda: launch(form, kind, places, data, check=check), _tensor, "start")
     channels = {
         (max(0, -at[0]), min(form.channels, form.dims[0] - at[0])) if -form.channels < at[0] < form.dims[0] else None for at in places
     }

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ptxlab.isa.bulk import _rows
-from ptxlab.machine.warp import context_words
 from tests.optimised_helpers import optimise_race_check
+from tests.repetition_helpers import three_ways
 
 from .row_step_helpers import STEPS, Form, launch
 from .test_box import swizzled
@@ -47,25 +47,12 @@ def some_places(form: Form, kind: str, choice: Random, count: int = 30) -> list[
 @pytest.mark.parametrize("check", ["none", "all"])
 @pytest.mark.parametrize("kind", STEPS)
 @pytest.mark.parametrize("name", FORMS)
-def test_a_form(name: str, kind: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_form(name: str, kind: str, check: str) -> None:
     """The handler is called once for each range of columns that is inside, and in a second launch without checks for none."""
-    form, choice, calls, start = FORMS[name], Random(name), [], _rows.start
-    monkeypatch.setattr(_rows, "start", lambda *rest, **more: calls.append(1) or start(*rest, **more))
+    form, choice = FORMS[name], Random(name)
     places = some_places(form, kind, choice) * 2
     data = np.random.default_rng(3).integers(0, 256, (len(places), SIZE), np.uint8)
-    table = context_words._table_of_repetitions
-    found, times = [], []
-    for way in (table, table, lambda launch: 0):
-        calls.clear()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(context_words, "_table_of_repetitions", way)
-            result, before, tensor, boxes = launch(form, kind, places, data, check=check)
-        assert result.completed
-        found.append(
-            (tensor.tobytes(), boxes.tobytes(), result.stats.services, result.stats.instructions, list(map(str, result.diagnostics)))
-        )
-        times.append(len(calls))
-    assert found[0] == found[1] == found[2]
+    (_, before, tensor, boxes), times = three_ways(lambda: launch(form, kind, places, data, check=check), _rows, "start")
     columns = {(max(0, -at[0]), min(form.box, form.columns - at[0])) if -form.box < at[0] < form.columns else None for at in places}
     assert times[2] == len(places)
     assert times[0] <= len(columns) + 1

@@ -27,7 +27,7 @@ from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES, block, operand, placed
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
-from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, repeated_state, tensor_base
+from ptxlab.isa.tcgen05._state import CtaGroup, cta_group_of, enter, launch, operation_of, repeated_state, tensor_base
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
 from ptxlab.native import BoundedCache, address_of
@@ -103,15 +103,9 @@ def copy(warp: context.WarpContext) -> None:
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         made = _copy_of(source, shape, warp.q.multicast or "", packed or "", first, column)
         check_bounds(warp, ctas, source, "the source", made.operand)
-        operation = launch(
-            warp,
-            lane,
-            cta_group,
-            partial(made.perform, cta_group),
-            partial(made.accesses, cta_group),
-            partial(made.move_undefined, ctas),
-            tensor_copy=partial(made.tensor_copy, ctas),
-        )
+        functions = partial(made.perform, cta_group), partial(made.accesses, cta_group), partial(made.move_undefined, ctas)
+        operation = operation_of(warp.op, warp, lane, cta_group, *functions, tensor_copy=partial(made.tensor_copy, ctas))
+        launch(warp, lane, operation)
         if warp.repeats:
             program = made.program(group)
             warp.repeat(operation, repeated_state(warp, cta_group), cta_group.bases, *program.repetition(False, 0), program)
@@ -265,7 +259,7 @@ def shift(warp: context.WarpContext) -> None:
             warp.fault("T611", message, reason=_SHIFT_SECTION, fix="correct the lane, bits 16-31, of the address")
         check_range(warp, ctas, column, _SHIFTED_COLUMNS, "the matrix")
         perform, undefined = partial(_perform_shift, ctas, column), partial(_shift_undefined, ctas, column)
-        launch(warp, thread, cta_group, perform, partial(_shifted, ctas, column), undefined)
+        launch(warp, thread, operation_of(warp.op, warp, thread, cta_group, perform, partial(_shifted, ctas, column), undefined))
 
 
 _COMMIT = form(

@@ -121,7 +121,7 @@ class _Ready:
     known: dict[bool, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
 
     def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[Callable[..., Any], ...]:
-        """The functions of an operation, in the order of `launch`; those for observers only if there are any."""
+        """The functions of an operation, in the order of `operation_of`; those for observers only if there are any."""
         found = self.known.get(accumulate) if disabled is None else None
         if found is None:
             plan = self.plan
@@ -156,7 +156,9 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             ready = state.ready[op.index, values] = _Ready(plan, warp.machine.observed)
         collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
-        operation = launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
+        functions = ready.functions(cta_group, accumulate, form.bits_to_shift, disabled)
+        operation = operation_of(op, warp, lane, cta_group, *functions)
+        launch(warp, lane, operation)
         if disabled is None and warp.repeats and (found := ready.plan.repetition(accumulate, form.bits_to_shift)) is not None:
             function, given, ask, kept = repeated_use(warp, found, ready.plan.held, ws)
             again = partial(_operation, op, ready.plan, accumulate, form.bits_to_shift) if kept is None else None

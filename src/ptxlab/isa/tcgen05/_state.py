@@ -217,22 +217,10 @@ def repeated_state(warp: context.WarpContext, cta_group: CtaGroup) -> Hashable:
     return len(cta_group.ctas), warp.machine.target, allocated
 
 
-def launch(
-    warp: context.WarpContext,
-    lane: int,
-    cta_group: CtaGroup,
-    perform: Callable[[], None],
-    accesses: Callable[[], Iterable[operations.MemoryAccess]] | None = None,
-    undefined: Callable[[operations.UndefinedBits], None] | None = None,
-    product: Callable[[], MatrixProduct] | None = None,
-    details: Callable[[], Product] | None = None,
-    tensor_copy: Callable[[], TensorCopy] | None = None,
-) -> operations.AsyncOperation:
-    """Issue an asynchronous operation on tensor memory, which is returned; see `ptxlab.isa.operations.AsyncOperation`."""
-    operation = operation_of(warp.op, warp, lane, cta_group, perform, accesses, undefined, product, details, tensor_copy)
+def launch(warp: context.WarpContext, lane: int, operation: operations.AsyncOperation) -> None:
+    """Issue an asynchronous operation on tensor memory (`operation_of`)."""
     warp.issued |= 1 << lane
     warp.machine.enqueue(operation)
-    return operation
 
 
 def operation_of(
@@ -247,7 +235,7 @@ def operation_of(
     details: Callable[[], Product] | None = None,
     tensor_copy: Callable[[], TensorCopy] | None = None,
 ) -> operations.AsyncOperation:
-    """The operation of an instruction that a lane has executed."""
+    """The operation of an instruction that a lane has executed; see `ptxlab.isa.operations.AsyncOperation`."""
     operation = operations.AsyncOperation(op.opcode, op, warp.cta, perform, cta_group.queue, thread_of(warp, lane))
     if warp.machine.observed:
         operation.accesses, operation.undefined, operation.product, operation.details = accesses, undefined, product, details

@@ -232,12 +232,7 @@ def repeat_rows(warp: WarpContext, lane: int, operation: AsyncOperation, tile: T
     found = _words_of(tile, ROWS) if warp.repeats_in_any_state else None
     if found is None:
         return
-    columns, nothing = _spans(part, 1)[0], found.part(_NOTHING)
-    copied = found.part((columns, (0, ROWS))) if part.size else nothing
-    if copied is not None and nothing is not None:
-        copied.place(offset)
-        nothing.place(offset)
-        warp.repeat_box(lane, operation, address, address_of(found.words), found)
+    _repeat_parts(warp, lane, operation, found, (_spans(part, 1)[0], (0, ROWS)) if part.size else _NOTHING, address, offset)
 
 
 @lru_cache(maxsize=1024)
@@ -278,8 +273,15 @@ def repeat_pixels(
     box, channel = copy.tile.box, copy.coordinates[0]
     assert isinstance(box, Columns)
     low, high = max(0, -channel), min(box.channels, (box.written if store else box.dims)[0] - channel)
-    nothing = found.part(_NOTHING)
-    copied = found.part(((low, high), (0, len(box.positions)))) if low < high else nothing
+    spans = ((low, high), (0, len(box.positions))) if low < high else _NOTHING
+    _repeat_parts(warp, lane, operation, found, spans, address, offset)
+
+
+def _repeat_parts(
+    warp: WarpContext, lane: int, operation: AsyncOperation, found: _BoxWords, spans: _Spans, address: int, offset: int
+) -> None:
+    """Let compiled code copy rows of which these columns are inside the tensor, and rows that are outside."""
+    copied, nothing = found.part(spans), found.part(_NOTHING)
     if copied is not None and nothing is not None:
         copied.place(offset)
         nothing.place(offset)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +16,20 @@ __all__ = ["FILLS", "MAX_BYTES", "ArrayError", "dtype_of", "generate", "read_npy
 MAX_BYTES = 8 << 30
 """The largest array that a launch file may ask for."""
 
-EXTENDED_DTYPES = (
-    "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
-    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz",
-    "int2", "int4", "uint2", "uint4",
-)  # fmt: skip
-"""Types of ml_dtypes. Each element has at least a byte."""
-
 Array = NDArray[Any]
 
 
 class ArrayError(ValueError):
     """An array that cannot be made, with the reason."""
+
+
+@cache
+def extended_dtypes() -> dict[str, np.dtype[Any]]:
+    """The real types of the installed ml_dtypes, by name. Each element has at least a byte."""
+    import ml_dtypes
+
+    prefixes = ("bfloat", "float", "int", "uint")
+    return {name: np.dtype(getattr(ml_dtypes, name)) for name in dir(ml_dtypes) if name.startswith(prefixes)}
 
 
 def dtype_of(name: object) -> np.dtype[Any]:
@@ -39,14 +42,13 @@ def dtype_of(name: object) -> np.dtype[Any]:
     """
     if not isinstance(name, str):
         raise ArrayError(f"dtype must be a name such as 'float16', not {name!r}")
-    if name in EXTENDED_DTYPES:
-        import ml_dtypes
-
-        return cast("np.dtype[Any]", np.dtype(getattr(ml_dtypes, name)))
+    extended = extended_dtypes()
+    if name in extended:
+        return extended[name]
     try:
         dtype = np.dtype(name)
     except (TypeError, ValueError, SyntaxError):
-        raise ArrayError(f"unknown dtype {name!r}; NumPy names and {', '.join(EXTENDED_DTYPES)} are known") from None
+        raise ArrayError(f"unknown dtype {name!r}; NumPy names and {', '.join(extended)} are known") from None
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise ArrayError(f"dtype {name!r} holds no numbers that a kernel could read")
     return dtype

@@ -22,15 +22,10 @@ _TARGET = "sm_100a"
 _DTYPES = {
     "bool": "u8", "int8": "u8", "uint8": "u8", "int16": "u16", "uint16": "u16", "int32": "s32", "uint32": "u32", "int64": "s64",
     "uint64": "u64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    **dict.fromkeys(
-        (
-            "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3", "float8_e3m4", "float8_e4m3b11fnuz", "float8_e4m3fnuz",
-            "float8_e5m2fnuz",
-        ),
-        "u8",
-    ),
 }  # fmt: skip
-"""Names of NumPy's and ml_dtypes' types -> element type; types of 8 bits that the maps have no type for move as bytes."""
+"""Names of types of NumPy, and bfloat16 of ml_dtypes -> element type."""
+_FLOAT8 = "float8_"
+"""How the names of 8-bit types of ml_dtypes begin. Tensor maps have no such types: the elements move as bytes."""
 
 _PACK = {
     name: f"NumPy has a byte for each element: pack the codes into an array of uint8 (ptxlab.formats.pack), with dtype={types} and dims"
@@ -309,11 +304,12 @@ def _named_element(base: Any, dtype: Any) -> ElementType:
         name = np.dtype(given).name
     except TypeError:
         name = str(given).removeprefix("torch.")
-    if name not in _DTYPES:
+    element = "u8" if name.startswith(_FLOAT8) else _DTYPES.get(name)
+    if element is None:
         raise TensorMapError(
             "dtype", f"{name} is not an element type of tensor maps; they are {', '.join(ELEMENT_TYPE_NAMES)}", _PACK.get(name, "")
         )
-    return ELEMENT_TYPE_NAMES[_DTYPES[name]]
+    return ELEMENT_TYPE_NAMES[element]
 
 
 def _geometry(

@@ -166,6 +166,35 @@ def of_pairs(boxes: bool, turns: int = TURNS) -> str:
     return text.replace("cta_group::1", "cta_group::2")
 
 
+_COMPUTED_B = {COPY_OF_B: COPY_OF_B.replace("st.shared", "add.u32 x0, x0, 0; add.u32 x1, x1, 0; st.shared")}
+_LINE = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+_BULK_A = {
+    "mov.u32 k, 0; mov.u64 from, row;": """@one mbarrier.arrive.expect_tx.shared::cta.b64 w, [full], BYTES;
+mov.u32 k, 0; mov.u64 from, row;""",
+    COPY: f"{_LINE} [to], [from], 16, [full];",
+    "mov.u32 buffer, 0;": """and.b32 buffer, i, 1;
+FULL: mbarrier.try_wait.parity.shared::cta.b64 q, [full], buffer; @!q bra FULL;
+mov.u32 buffer, 0;""",
+}
+_BULK_B = {COPY_OF_B: f"add.u64 w, from, apart; add.u32 x0, to, 16384; {_LINE} [x0], [w], 16, [full];"}
+MIXED = {
+    "computed B": _COMPUTED_B,
+    "bulk A": _BULK_A | {"BYTES": "16384"},
+    "bulk A and B": _BULK_A | _BULK_B | {"BYTES": "32768"},
+    "bulk A, computed B": _BULK_A | _COMPUTED_B | {"BYTES": "16384"},
+}
+"""How threads copy A and B otherwise: bulk copies of 16 bytes for each lane, or after a computation."""
+
+
+def mixed(way: str, turns: int = TURNS) -> str:
+    """The kernel in which A and B come in one of these ways."""
+    text = loop(False, turns)
+    for old, new in MIXED[way].items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
 def _instruction(m: int) -> int:
     return int(InstructionDescriptor(kind="mxf8f6f4", m=m, n=64, a="e4m3", b="e4m3", scale="ue8m0"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from ptxlab.check.operands.words.check import Words
 from ptxlab.check.operands.words.repeated import Known, LastTaken, Repeated
 from ptxlab.check.operands.words.repeated_ir import KNOWN, OTHER, STEP
 from ptxlab.engine.word_sources import NO_SOURCE
+from ptxlab.isa.operations.tiles import CHUNK
 
 PITCH, A, B = 256, 0x1000, 0x9000
 """Two chunks of each of four rows: those of A stand in words 0 to 31 of shared memory, those of B in words 40 to 71."""
@@ -19,6 +22,11 @@ COLUMNS = np.array([row * 4 + word * PITCH for row in range(4) for word in range
 """Words of a chunk come from words that are neighbours, and from different rows."""
 A_PLACES, B_PLACES = np.arange(32), np.arange(40, 72)
 BOTH = pytest.mark.parametrize("relative", [NEIGHBOURS, COLUMNS], ids=["neighbours", "columns"])
+
+
+class _Operand(NamedTuple):
+    name: str
+    data: int = CHUNK
 
 
 def addresses(a: int = A, b: int = B, relative: NDArray[np.int64] = NEIGHBOURS) -> NDArray[np.int64]:
@@ -30,7 +38,8 @@ def addresses(a: int = A, b: int = B, relative: NDArray[np.int64] = NEIGHBOURS) 
 
 
 def repeated(*places: NDArray[np.intp], relative: NDArray[np.int64] = NEIGHBOURS) -> Repeated:
-    return Repeated((), [Known(PITCH, 4, each, A + relative) for each in places])
+    operands: Any = [_Operand(name) for name in "AB"[: len(places)]]
+    return Repeated(operands, [Known(PITCH, 4, each, A + relative) for each in places])
 
 
 def nothing_taken() -> LastTaken:

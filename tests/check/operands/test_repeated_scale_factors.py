@@ -24,6 +24,7 @@ from .scaled_loop_kernels import (
     COPY_OF_B,
     FACTORS_OF_TURN,
     LOAD_FACTORS,
+    MIXED,
     MMA,
     STORE_FACTORS,
     TO_A,
@@ -31,12 +32,14 @@ from .scaled_loop_kernels import (
     TURNS,
     launch,
     loop,
+    mixed,
     of_pairs,
 )
 
 CTAS = 2
 KERNELS = {"words": partial(loop, False), "boxes": partial(loop, True), "pairs": partial(of_pairs, True)}
 KERNELS["pairs, words"] = partial(of_pairs, False)
+KERNELS |= {way: partial(mixed, way) for way in MIXED}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,7 +68,7 @@ def executed(text: str, way: str, turns: int, **options: Any) -> tuple[list[Any]
         patch.setattr(ScaleCheck, "ended", note)
         patch.setattr(OperandCheck, "performing", count)
         patch.setattr(MmaProgram, "optimised", True)
-        result, computed = launch(text, "words" not in way, turns, CTAS, **{"check": "operands"} | options)
+        result, computed = launch(text, way in ("boxes", "pairs"), turns, CTAS, **{"check": "operands"} | options)
     stats = result.stats.instructions, result.stats.services, result.completed
     return [result.diagnostics, stats, computed, found], [each.code for each in result.diagnostics], len(called)
 
@@ -177,6 +180,14 @@ CASES: dict[str, Case] = {
     "pairs, words: other A":     ("pairs, words", {COPY: OTHER_A.replace("RANK", "0")}, {"O105"}),
     "pairs, words: other A of 1": ("pairs, words", {COPY: OTHER_A.replace("RANK", "1")}, {"O105"}),
     "pairs, words: the same k":  ("pairs, words", {MMA: SAME_K}, {"O105"}),
+    "bulk A and B: another":     ("bulk A and B", of_turn(-1), {"O108"}),
+    "bulk A and B: one product": ("bulk A and B", {MMA: ONE_OF_B}, {"O108"}),
+    "bulk A and B: no copy":     ("bulk A and B", NO_COPY, {"O108"}),
+    "bulk A: another":           ("bulk A", of_turn(-2), {"O108"}),
+    "bulk A: those of B":        ("bulk A", {LOAD_FACTORS: f"{LOAD_FACTORS} @late ld.global.b32 x0, [scales+512];"}, {"O108"}),
+    "computed B: those of B":    ("computed B", {LOAD_FACTORS: f"{LOAD_FACTORS} @late ld.global.b32 x0, [scales+512];"}, set()),
+    "computed B: another":       ("computed B", of_turn(-1), {"O108"}),
+    "bulk A, computed B: one":   ("bulk A, computed B", {MMA: ONE_OF_B}, {"O108"}),
     "boxes: half a box further": ("boxes", {BOX_OF_FACTORS: f"@late sub.u32 to, to, 512; {BOX_OF_FACTORS}"}, set()),
     "boxes: groups apart":       ("boxes", {TO_A: f"@late add.u64 sa, sa, {LONGER}; {TO_A} @late sub.u64 sa, sa, {LONGER};"}, {"O101"}),
 }  # fmt: skip

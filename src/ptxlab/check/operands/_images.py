@@ -13,6 +13,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import SHIFT, Image, image_of, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles, Standing
+from ptxlab.check.operands.compiled.cta_words import MOST_TILES
 from ptxlab.check.operands.compiled.tiles import RepeatedTiles, StandingTile
 from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.operations.tiles import CHUNK, TileArray
@@ -78,12 +79,18 @@ class Images:
         if first is None or last is None or not self.agree:
             return False
         found: list[StandingTile] = []
-        for tiles, relative in self._standing:
-            neighbours = shared.neighbours(tiles, relative)
-            if neighbours is None:
+        for index in range(len(self.operands)):
+            tiles = self.standing_tiles(index, shared)
+            if tiles is None:
                 return False
-            found += neighbours
-        return self.compiled.stand(shared.place(first), shared.place(last), found)
+            found += tiles
+        self.compiled.stand(shared.place(first), shared.place(last), found)
+        return True
+
+    def standing_tiles(self, index: int, shared: SharedTiles) -> list[StandingTile] | None:
+        """The tiles in which an operand lies, for compiled code; None if it cannot tell whether they stand there."""
+        tiles = shared.neighbours(*self._standing[index])
+        return None if tiles is None or max(tile.place for tile in tiles) >= MOST_TILES else tiles
 
     def current(self, shared: SharedTiles) -> bool:
         """Whether the tiles there, which are of the same arrays, stand relative to each other as these did."""

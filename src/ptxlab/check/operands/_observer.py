@@ -255,6 +255,8 @@ class OperandCheck(Observer):
             if 0 < abs(moved) < columns:
                 self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
+            part.images = None
+            accumulator.takes_no_tiles()
             return
         standing = shared.standing(operands)
         images = self._images.get((operands, standing))
@@ -266,6 +268,7 @@ class OperandCheck(Observer):
             placed = [None if operand.name == kept else held for operand, held in zip(operands, placed, strict=True)]
         before = accumulator.tiles(shared) if product.accumulate else None
         accumulator.takes_tiles(images, placed, shared)
+        part.images = images
         part.before = None if before is None else before[0]
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0].repeats(images)

@@ -12,7 +12,7 @@ from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.calls import KEPT_FIRST, KEPT_LAST
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
-from ptxlab.check.operands.compiled.prepared import PreparedOperands
+from ptxlab.check.operands.compiled.partial import Kind, KindOfOperand, PartialProducts
 from ptxlab.check.operands.compiled.scales import ArrayWord
 from ptxlab.check.operands.words.images import WORD
 from ptxlab.check.operands.words.repeated import LastTaken, Repeated
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _Operands: TypeAlias = "tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]"
 """Those of an instruction and of one after it."""
+_PartCalls: TypeAlias = "tuple[object, tuple[Call, Call]]"
+"""What must stay alive, and the calls for one CTA."""
 
 __all__ = ["Accumulator", "CompiledProducts", "CtaMemory", "CtaProduct", "KnownProduct", "array_of", "columns_of"]
 
@@ -50,32 +52,37 @@ class Accumulator:
     number : its number among all of the launch
     words : the images of operands that threads have copied
     images : images of operands in tiles, by number
-    prepared : operands that bulk copies have brought
+    partial : products of operands of different kinds
     """
 
     number: int
     words: LastTaken
     images: Mapping[int, Images]
-    prepared: PreparedOperands
+    partial: PartialProducts
     _tiles: tuple[Images, list[PlacedTile | None]] | None = None
     _operands: tuple[MatrixOperand, ...] | None = None
 
     @property
     def operands(self) -> tuple[MatrixOperand, ...] | None:
         """Its operands; compiled code may have entered another instruction."""
-        repeated, tiled, prepared = self.words.repeated(), self.words.tiled, self.words.prepared
+        repeated, tiled, numbered = self.words.repeated(), self.words.tiled, self.words.numbered
         if tiled:
             return self.images[tiled].operands
         if repeated is not None:
             return repeated.operands
-        return self.prepared.of(prepared) if prepared else self._operands
+        return self.partial.of(numbered) if numbered else self._operands
 
     def takes(self, operands: tuple[MatrixOperand, ...]) -> None:
         """An instruction takes these operands."""
-        self._operands, self.words.prepared = operands, self.prepared.number(operands)
+        self._operands, self.words.numbered = operands, self.partial.number(operands)
 
     def tiles(self, shared: SharedTiles) -> tuple[Images, list[PlacedTile | None]] | None:
-        """The images of its operands, and the tiles in which these begin; None for one that has been replaced since."""
+        """The images of its operands, and the tiles in which these begin; None for one that has been replaced since.
+
+        The result is None if not all operands have an image.
+        """
+        if not self.words.images:
+            return None
         tiled = self.words.tiled
         if not tiled:
             return self._tiles
@@ -88,6 +95,10 @@ class Accumulator:
         self._tiles = images, placed
         numbers = [0 if held is None else shared.number_at(offset) for held, offset in zip(placed, images.offsets, strict=True)]
         self.words.enter_tiles(0 if None in images.offsets else images.compiled.number, numbers)
+
+    def takes_no_tiles(self) -> None:
+        """An instruction takes operands that are not in tiles."""
+        self.words.enter_tiles(0, (0,))
 
 
 @dataclass(slots=True, eq=False)
@@ -121,12 +132,14 @@ class CtaProduct:
     Attributes
     ----------
     alike : operands of an instruction that may precede it: none has fewer rows
+    images : what it has taken last, if something was in tiles
     before : the images that the instruction has taken to which it added last, if those are known
     """
 
     memory: CtaMemory
     accumulator: Accumulator
     alike: tuple[MatrixOperand, ...] | None = None
+    images: Images | None = None
     before: Images | None = None
 
 
@@ -169,7 +182,7 @@ class CompiledProducts:
         self._alike, self._steps = alike, steps
         self._joins, self._boxed = launch.program.joins_parts_of_words, BoxedCalls(repetitions.address)
         self.images: dict[int, Images] = {}
-        self._prepared = PreparedOperands()
+        self._partial = PartialProducts()
         self._numbers: dict[Hashable, int] = {}
         """Of accumulators, by their places in tensor memory, or by the warpgroup and the registers."""
 
@@ -177,7 +190,7 @@ class CompiledProducts:
         """A new accumulator of a CTA. Those of all CTAs at the same place have one number."""
         where = (product.column, product.accumulator[-1]) if product.columns else product.accumulator[1:]
         number = self._numbers.setdefault(where, len(self._numbers))
-        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images, self._prepared)
+        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images, self._partial)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code compares a product; None if something is to be compared that it does not know."""
@@ -185,15 +198,14 @@ class CompiledProducts:
         known: KnownProduct | None = None if product is None else product.watched
         if product is None or known is None or len(product.ctas) != len(known.ctas):
             return None
-        if (prepared := self._of_prepared(operation, product, known)) is not None:
-            return prepared
         kept = self._kept.get(operation.op.index)
         found = self._of_words(operation, product, known.ctas) if self._by_words else None
-        by_threads = found is not None
         if found is None:
             found = (self._of_boxes if self._by_words else self._of_tiles)(product, known.ctas, kept)
+        if found is None and kept is None:
+            found = self._of_kinds(operation, product, known.ctas)
         if found is not None and product.scales:
-            scales = self._of_scales(operation, product, known.ctas, by_threads)
+            scales = self._of_scales(operation, product, known.ctas)
             found = None if scales is None else together(found, scales)
         if found is None or not self._has_others(operation, product, known):
             return found
@@ -207,40 +219,22 @@ class CompiledProducts:
                 found = together(found, others)
         return found
 
-    def _of_prepared(self, operation: AsyncOperation, product: MatrixProduct, known: KnownProduct) -> ObservedRepetition | None:
-        """How compiled code repeats a product of operands that bulk copies have brought; None of others, and if more is compared."""
-        operands, beside = product.operands, product.scales or product.tensor_a is not None or self._has_others(operation, product, known)
-        if not self._by_words or self._joins or beside or any(operand.overlaps for operand in operands):
-            return None
-        for part in known.ctas:
-            words, brought = part.memory.words, (operand.chunks[:1] for operand in operands)
-            if words is None or part.memory.shared.placed or part.accumulator.number >= MOST_ACCUMULATORS:
-                return None
-            if not all(map(words.were_brought, brought)):
-                return None
-        if not self._words.are_judged(operands):
-            return None
-        found = self._prepared.add(operands, self._alike)
-        about = columns_of(product), product.accumulate, self._repetitions.address
-        calls = [found.calls(part.accumulator.number, *about, _number(known.ctas, i)) for i, part in enumerate(known.ctas)]
-        return _together([(found, each) for each in calls])
-
-    def _of_scales(
-        self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct], by_threads: bool
-    ) -> ObservedRepetition | None:
-        """How compiled code compares scale factors and metadata, whose matrices threads have copied, or boxes."""
+    def _of_scales(self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+        """How compiled code compares scale factors and metadata, whose matrices have been copied."""
         if not self._follows_cells:
             return ObservedRepetition()
         memory, number = parts[0].memory, parts[0].accumulator.number
         if memory.tensor is None or number >= MOST_ACCUMULATORS:
             return None
         arrays = []
-        for operand in product.operands if by_threads and len(product.operands) == PAIR else ():
-            word = operand.chunks.item(0) * (CHUNK // WORD)
-            found = None if memory.words is None else self._reporter.only_array_at(address_in(memory.words.addresses.item(word)))
-            if found is None:
-                return None
-            arrays.append(ArrayWord(word, *found))
+        words = memory.words if len(product.operands) == PAIR else None
+        for first in () if words is None else [operand.chunks.item(0) for operand in product.operands]:
+            source = 0 if words is None else words.addresses.item(first * (CHUNK // WORD))
+            if source and memory.shared.at(first * CHUNK) is None:
+                found = self._reporter.only_array_at(address_in(source))
+                if found is None:
+                    return None
+                arrays.append(ArrayWord(first * (CHUNK // WORD), *found))
         compared = self.of_two_arrays(product, memory)
         return self._scales.repetition(operation, product, number, compared, arrays, _number(parts, 0))
 
@@ -256,23 +250,64 @@ class CompiledProducts:
         return known.beside and self._elements.takes(operation.op)
 
     def _of_words(self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
-        """How compiled code compares a product of operands that threads have copied, in each of the CTAs."""
-        return _together([self._part_of_words(operation, product, part, _number(parts, i)) for i, part in enumerate(parts)])
+        """How compiled code compares a product of operands that threads have copied, in each of the CTAs, where nothing else has copied."""
+        found: list[_PartCalls] = []
+        for number, part in enumerate(parts):
+            repeated = None if part.memory.taken.otherwise else self._part_of_words(operation, product, part)
+            if repeated is None or repeated.others:
+                return None
+            about = self._about(product, part, _number(parts, number))
+            found.append((repeated, repeated.calls.of(*about, _kept_of(product, repeated.kept))))
+        return _together(found)
 
-    def _part_of_words(
-        self, operation: AsyncOperation, product: MatrixProduct, part: CtaProduct, cta: int
-    ) -> tuple[Repeated, tuple[Call, Call]] | None:
-        """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one."""
-        number, words = part.accumulator.number, part.memory.words
-        repeated = None if words is None or number >= MOST_ACCUMULATORS else self._words.repeated(operation, product, words)
-        if repeated is None:
+    def _part_of_words(self, operation: AsyncOperation, product: MatrixProduct, part: CtaProduct) -> Repeated | None:
+        """The images of words in one CTA."""
+        words = part.memory.words
+        if words is None or part.accumulator.number >= MOST_ACCUMULATORS:
             return None
+        repeated = self._words.repeated(operation, product, words)
         before = part.accumulator.words.repeated(before=True)
-        if before is not None and (before.operands, product.operands) in self._alike:
+        if repeated is not None and before is not None and (before.operands, product.operands) in self._alike:
             repeated.agrees(before)
-        kept = _kept_of(product, repeated.kept)
-        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta, kept
-        return repeated, repeated.calls.of(*about)
+        return repeated
+
+    def _about(self, product: MatrixProduct, part: CtaProduct, cta: int) -> tuple[int, int, bool, int, tuple[int, int], int]:
+        """What calls are given (`RepetitionCalls.of`); ``cta`` is the number of the CTA in its pair, -1 if it is the only one."""
+        return part.accumulator.number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta
+
+    def _of_kinds(self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
+        """How compiled code compares a product of operands of different kinds, in each of the CTAs."""
+        if self._joins or any(operand.overlaps for operand in product.operands):
+            return None
+        found: list[_PartCalls] = []
+        for number, part in enumerate(parts):
+            repeated = self._part_of_words(operation, product, part) if self._by_words else None
+            kinds = [self._kind(product, i, part, repeated) for i in range(len(product.operands))]
+            known = [each for each in kinds if each is not None]
+            if part.accumulator.number >= MOST_ACCUMULATORS or len(known) < len(kinds) or all(each.kind is Kind.IN_TILES for each in known):
+                return None
+            about, followed = self._about(product, part, _number(parts, number)), self._by_words and part.memory.words is not None
+            calls = self._partial.calls(product.operands, known, followed, self._alike)
+            found.append((part.images, calls.of(*about)))
+            if any(each.kind is Kind.OF_WORDS for each in known):
+                assert repeated is not None
+                found.append((repeated, repeated.calls_among.of(*about)))
+        return _together(found)
+
+    def _kind(self, product: MatrixProduct, index: int, part: CtaProduct, repeated: Repeated | None) -> KindOfOperand | None:
+        """The kind of an operand in one CTA, None if compiled code cannot tell whether that changes. ``repeated`` has images of words."""
+        operand, shared, words = product.operands[index], part.memory.shared, part.memory.words if self._by_words else None
+        kind = None if words is None else self._words.kind(operand, words)
+        if part.images is not None and part.images.offsets[index] is not None:
+            tiles = part.images.standing_tiles(index, shared)
+            return KindOfOperand(Kind.IN_TILES, tuple(tiles)) if tiles is not None and (words is None or kind is Kind.IN_TILES) else None
+        if any(shared.standing((operand,))) or kind is Kind.IN_TILES:
+            return None
+        if words is None:
+            return KindOfOperand(Kind.UNKNOWN)
+        if repeated is not None and operand in repeated.images:
+            return KindOfOperand(Kind.OF_WORDS)
+        return None if kind is None else KindOfOperand(kind)
 
     def _of_boxes(self, product: MatrixProduct, parts: Sequence[CtaProduct], kept: str | None) -> ObservedRepetition | None:
         """The same as `_of_tiles`, in a launch whose threads copy others."""
@@ -289,31 +324,27 @@ class CompiledProducts:
         ``kept`` is the name of the matrix that it takes from a collector buffer.
         """
         which = _kept_of(product, kept)
-        return _together([self._part_of_tiles(product, part, _number(parts, i), which) for i, part in enumerate(parts)])
+        found = [self._part_of_tiles(product, part, _number(parts, i), which) for i, part in enumerate(parts)]
+        known = [each for each in found if each is not None]
+        return _together(known) if len(known) == len(found) else None
 
     def _part_of_tiles(self, product: MatrixProduct, part: CtaProduct, cta: int, kept: int) -> tuple[Images, tuple[Call, Call]] | None:
         """The images in one CTA, and the calls; ``cta`` is its number in its pair, -1 if it is the only one (`RepetitionWord`)."""
-        number, shared = part.accumulator.number, part.memory.shared
-        tiles = part.accumulator.tiles(shared)
-        if number >= MOST_ACCUMULATORS or tiles is None or not tiles[0].stand(shared):
+        images, before = part.images, part.before
+        if part.accumulator.number >= MOST_ACCUMULATORS or images is None or not images.stand(part.memory.shared):
             return None
-        images, before = tiles[0], part.before
         self.images[images.compiled.number] = images
         if before is not None and (before.operands, product.operands) in self._alike:
             self.images[before.compiled.number] = before
             in_same_tiles = (before, images) in self._steps and not before.repeats(images)
             images.compiled.expect(before.compiled.number, in_same_tiles)
-        about = number, columns_of(product), product.accumulate, self._repetitions.address, _columns_of_a(product), cta, kept
-        return images, images.compiled.calls.of(*about)
+        return images, images.compiled.calls.of(*self._about(product, part, cta), kept)
 
 
-def _together(found: Sequence[tuple[object, tuple[Call, Call]] | None]) -> ObservedRepetition | None:
-    """The calls for all CTAs; None if those for one of them are not known."""
-    known = [each for each in found if each is not None]
-    if len(known) < len(found):
-        return None
-    asks, notes = zip(*(calls for _, calls in known), strict=True)
-    return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in known])
+def _together(found: Sequence[_PartCalls]) -> ObservedRepetition:
+    """The calls for all CTAs."""
+    asks, notes = zip(*(calls for _, calls in found), strict=True)
+    return ObservedRepetition(ask=asks, note=notes, kept=[images for images, _ in found])
 
 
 def array_of(operand: MatrixOperand, memory: CtaMemory, reporter: Reporter) -> int | None:

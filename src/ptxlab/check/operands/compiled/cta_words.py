@@ -39,8 +39,8 @@ class TakenWord(IntEnum):
     ``COLUMN`` is 1 more than the first column of the last A in tensor memory, 0 if there was none. ``COLUMNS`` is the largest number of
     columns of D. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none; ``TILED`` is 1 if
     compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B. ``FOUND`` is 1 if the last
-    instruction took an operand that threads have copied, and is not repeated. ``PREPARED`` is the number of its operands if it has taken
-    operands that have one (`ptxlab.check.operands.compiled.prepared`), else 0.
+    instruction took an operand that threads have copied, and is not repeated. ``OPERANDS`` is the number of its operands if it has taken
+    operands that have one (`ptxlab.check.operands.compiled.partial`), else 0.
     """
 
     NUMBER = 0
@@ -54,7 +54,7 @@ class TakenWord(IntEnum):
     FIRST_TILE = 10
     LAST_TILE = 11
     FOUND = 12
-    PREPARED = 13
+    OPERANDS = 13
     END = 14
 
 

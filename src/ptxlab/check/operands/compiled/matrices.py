@@ -61,7 +61,7 @@ class _PartWord(IntEnum):
     """The words of a part of a matrix: where its sources are, the addresses of their places and of their distances from the base.
 
     ``COUNT`` is how many there are, ``BEGINS`` 1 if it is the first part of a matrix. That has ``FORM``, the form of the base, and
-    ``ADDED``, what is added to it.
+    ``ADDED``, what is added to it. ``UNKNOWN`` is 1 if no source of the matrix is known.
     """
 
     WHERE = 0
@@ -71,7 +71,8 @@ class _PartWord(IntEnum):
     BEGINS = 4
     FORM = 5
     ADDED = 6
-    END = 7
+    UNKNOWN = 7
+    END = 8
 
 
 class _CallWord(IntEnum):
@@ -119,8 +120,9 @@ def _differs(module: native.Module) -> None:
         with code.when(part.word(_PartWord.BEGINS).ne(0)):
             first = noted.load("i64", places.load("i64"))
             base.set(first)
-            unknown = first.le(NO_SOURCE + MOST_ADDED).to("i64")
-            found.set(found.get() | (form_of(first) ^ part.word(_PartWord.FORM)) | unknown)
+            known, is_unknown = first.gt(NO_SOURCE + MOST_ADDED), first.eq(0)
+            other = part.word(_PartWord.UNKNOWN).ne(0).select(is_unknown, known).eq(0).to("i64")
+            found.set(found.get() | (form_of(first) ^ part.word(_PartWord.FORM)) | other)
             bases.store(first + part.word(_PartWord.ADDED), number.get())
             number.set(number.get() + 1)
         with code.loop(part.word(_PartWord.COUNT), entered=True) as word:
@@ -190,7 +192,7 @@ def _functions() -> tuple[Any, int, int]:
 
 
 class RepeatedMatrices:
-    """The matrices of a product, all of whose sources are known: whether another execution takes them, moved in global memory.
+    """The matrices of a product: whether another execution takes them, moved in global memory. Of each all sources are known, or none.
 
     Parameters
     ----------
@@ -216,7 +218,8 @@ class RepeatedMatrices:
             base = part.sources.item(0) if part.begins else base
             places, away = part.places.astype(np.int64), part.sources - base
             self._keep += places, away
-            own[:] = part.where, address_of(places), address_of(away), len(places), part.begins, form_of(base), part.added
+            first = part.begins, form_of(base), part.added, base == 0
+            own[:] = part.where, address_of(places), address_of(away), len(places), *first
         self._calls: dict[Hashable, tuple[NDArray[np.int64], Call, Call]] = {}
 
     def bases(self, sources: Sequence[int]) -> tuple[int, ...] | None:

@@ -22,7 +22,7 @@ from ptxlab.check.operands.compiled.calls import (
     moved_columns,
     note_column,
 )
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
+from ptxlab.check.operands.compiled.cta_words import CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.native import address_of
 
@@ -171,16 +171,10 @@ class RepeatedTiles:
         self._before = Predecessors(words[_ImagesWord.BEFORE : _ImagesWord.TILES], _WIDTH)
         self._calls: RepetitionCalls | None = None
 
-    def stand(self, first: int, last: int, tiles: Sequence[StandingTile]) -> bool:
-        """The tiles in which A and B lie, and the numbers of the places of those in which they begin.
-
-        The result is False if compiled code knows nothing of such a place.
-        """
-        if max(tile.place for tile in tiles) >= MOST_TILES:
-            return False
+    def stand(self, first: int, last: int, tiles: Sequence[StandingTile]) -> None:
+        """The tiles in which A and B lie, and the numbers of the places of those in which they begin."""
         self._keep[_ImagesWord.FIRST], self._keep[_ImagesWord.LAST] = first, last
         self._keep[_ImagesWord.TILES :] = words_of_tiles(tiles).reshape(-1)
-        return True
 
     @property
     def calls(self) -> RepetitionCalls:

@@ -230,11 +230,15 @@ class Sources:
 
     def enter(self, noted: Any, judged: Judged, memory: Sequence[SharedPart | TensorPart]) -> KnownMatrices:
         """What has been found out about the execution that has been read as ``noted``."""
-        is_known = bool(memory) and int(self._found.min()) > NO_SOURCE + MOST_ADDED
-        repeated = RepeatedMatrices(self._known_parts(), judged.both) if is_known else None
+        repeated = RepeatedMatrices(self._known_parts(), judged.both) if memory and self._are_known() else None
         operands = tuple(None if part is None else part.operand for part in self.parts_of(memory))
         found = self.judged[noted] = KnownMatrices(judged, operands, repeated)
         return found
+
+    def _are_known(self) -> bool:
+        """Whether of each matrix all sources are known, or none."""
+        each = np.split(self._found, self._starts[1:-1])
+        return all(sources.min() > NO_SOURCE + MOST_ADDED or not sources.any() for sources in each)
 
     def _known_parts(self) -> list[KnownPart]:
         """The places of what has been read, and what stood there: of the parts of a matrix of several warps the first one begins it."""

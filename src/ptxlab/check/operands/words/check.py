@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
+from ptxlab.check.operands.compiled.partial import Kind
 from ptxlab.check.operands.words.boxes import PADDING, relative_words
 from ptxlab.check.operands.words.deferred import noter
 from ptxlab.check.operands.words.images import (
@@ -193,11 +194,7 @@ class WordCheck:
         whether all of them have an image
         """
         repeated, relation = self._of(product.operands, self._kept(operation, product)), OTHER
-        if (
-            repeated is not None
-            and repeated.end <= len(words.addresses)
-            and not (words.taken.otherwise and any(map(words.are_brought, product.operands)))
-        ):
+        if repeated is not None and self._are_comparable(repeated, words):
             relation = repeated.follows(words.host, repeated.address, last.address)
         if repeated is None or relation == OTHER:
             before = last.taken() if product.accumulate else {}
@@ -209,11 +206,22 @@ class WordCheck:
             self._follow(operation, product, repeated, words, last, cta)
         elif repeated.kept is not None and self._repetitions.runs:
             self._repetitions.follows(id(words), product.accumulator, product.operands, False)
-        return True
+        return not repeated.others
 
-    def are_judged(self, operands: Iterable[MatrixOperand]) -> bool:
-        """Whether the element types of all operands have been compared."""
-        return self._judged.issuperset(operands)
+    def _are_comparable(self, repeated: Repeated, words: Words) -> bool:
+        """Whether one comparison is enough: the images of a repeated instruction can be there, and nothing is known of other operands."""
+        if repeated.end > len(words.addresses) or (words.taken.otherwise and any(map(words.are_brought, repeated.images))):
+            return False
+        return all(self.kind(operand, words) is not None for operand in repeated.others)
+
+    def kind(self, operand: MatrixOperand, words: Words) -> Kind | None:
+        """Why nothing is to be compared of the words of an operand; None if something may be."""
+        first = operand.chunks.item(0)
+        if words.boxed.item(first):
+            return Kind.IN_TILES
+        if not words.addresses.item(first * _WORDS):
+            return Kind.UNKNOWN
+        return Kind.BROUGHT if operand in self._judged and words.were_brought(operand.chunks[:1]) else None
 
     def repeated(self, operation: AsyncOperation, product: MatrixProduct, words: Words) -> Repeated | None:
         """The instruction that takes these operands, if compiled code can compare what it takes in memory of this size."""
@@ -234,7 +242,8 @@ class WordCheck:
     ) -> None:
         """Compare a repeated instruction, which compiled code has entered as the ``last`` one, with the one before it."""
         before, bases = last.repeated(before=True), last.bases()
-        if before is None and last.found is None:
+        if before is None and not last.found:
+            self._repetitions.follows(id(words), product.accumulator, product.operands, False)
             return
         (first, end), (last_first, last_end) = bases, last.bases(before=True)
         steps = first - last_first, end - last_end
@@ -260,7 +269,7 @@ class WordCheck:
             taken = self._taken(operation, operand, words, cta, before.get(operand.name))
             if taken is not None:
                 found[operand.name] = taken
-        all_known = len(found) == len(product.operands)
+        images = [operand.known.get("words") if operand.name in found else None for operand in product.operands]
         if kept is not None:
             found.pop(kept, None)
         for taken in found.values():
@@ -269,12 +278,12 @@ class WordCheck:
                 self._reporter.element_type(operation, taken.operand, address_in(taken.image.base), cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken, words), cta)
         self._compare(operation, before, found, words, cta)
-        known: list[Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
-        if all_known and found and len(known) == len(product.operands):
-            self._repeat(product.operands, known, kept)
+        without = [operand for operand, image in zip(product.operands, images, strict=True) if image is None]
+        if found and (not without or (kept is None and all(self.kind(operand, words) is not None for operand in without))):
+            self._repeat(product.operands, images, kept)
         return found
 
-    def _repeat(self, operands: tuple[MatrixOperand, ...], known: list[Known], kept: str | None) -> None:
+    def _repeat(self, operands: tuple[MatrixOperand, ...], images: Sequence[Known | None], kept: str | None) -> None:
         """Compiled code may repeat an instruction that takes these operands, in the place of others (`_of`)."""
         if kept is not None and (operands, None) in self._repeated:
             return
@@ -282,7 +291,7 @@ class WordCheck:
             replaced = self._repeated.pop((operands, name), None)
             if replaced is not None:
                 replaced.replace()
-        made = self._repeated[operands, kept] = Repeated(operands, known, kept)
+        made = self._repeated[operands, kept] = Repeated(operands, images, kept)
         self.numbered[made.number] = made
 
     def _compare(

@@ -56,11 +56,10 @@ class Differences:
     table, address : what is compared (`ImagesWord`), and the host address
     before, agreeing : the instructions that may come before, and those with which it may be compared alone
     starts, end : the place of the first word of each operand; the place behind the last word
-    follows : the compiled function of that name
-    ask, note : the addresses of those of these names
+    functions : the compiled functions
     """
 
-    __slots__ = ("_differs", "_keep", "address", "agreeing", "ask", "before", "end", "follows", "note", "starts", "table")
+    __slots__ = ("_keep", "address", "agreeing", "before", "end", "functions", "starts", "table")
 
     def __init__(self, parts: Sequence[tuple[NDArray[np.intp], NDArray[np.int64]]], width: int = 1) -> None:
         places = np.concatenate([own[::width] for own, _ in parts]).astype(np.int64)
@@ -79,11 +78,11 @@ class Differences:
         self.agreeing = Predecessors(table[ImagesWord.AGREEING :], 1)
         self._keep = places, more, ends, forms, table
         self.table, self.address = table.data, address_of(table)
-        self._differs, self.follows, self.ask, self.note = functions_for(width, dense)
+        self.functions = functions_for(width, dense)
 
     def found(self, host: int) -> bool:
         """Whether there are some among the sources at a host address."""
-        return bool(self._differs(host, self.address))
+        return bool(self.functions.differs(host, self.address))
 
 
 class LastTaken:
@@ -96,19 +95,23 @@ class LastTaken:
 
     Attributes
     ----------
-    found : the operands by name; of a repeated instruction only if it was the first one
     address : of the words in which compiled code enters what such an instruction takes
     """
 
-    __slots__ = ("_keep", "_known", "_words", "address", "found")
+    __slots__ = ("_found", "_keep", "_known", "_words", "address")
 
     def __init__(self, words: NDArray[np.int64], known: Mapping[int, Repeated]) -> None:
         self._keep, self._words, self.address, self._known = words, words.data, address_of(words), known
-        self.found: dict[str, TakenWords] | None = None
+        self._found: dict[str, TakenWords] = {}
 
     def enter(self, found: dict[str, TakenWords]) -> None:
         """An instruction takes these operands."""
-        self.found, self._words[TakenWord.NUMBER], self._words[TakenWord.FOUND] = found, 0, bool(found)
+        self._found, self._words[TakenWord.NUMBER], self._words[TakenWord.FOUND] = found, 0, bool(found)
+
+    @property
+    def found(self) -> dict[str, TakenWords]:
+        """The operands by name; of a repeated instruction only if it was the first one."""
+        return self._found if self._words[TakenWord.FOUND] else {}
 
     def repeated(self, before: bool = False) -> Repeated | None:
         """The instruction, or the one ``before``, if it is repeated."""
@@ -123,16 +126,16 @@ class LastTaken:
     def taken(self, before: bool = False) -> dict[str, TakenWords]:
         """The operands by name; if compiled code has entered another instruction since, those of the one ``before``."""
         repeated = self.repeated(before)
-        return (self.found or {}) if repeated is None else repeated.taken(self.bases(before))
+        return self.found if repeated is None else repeated.taken(self.bases(before))
 
     @property
-    def prepared(self) -> int:
-        """The number of the operands of the last instruction, if they have one (`ptxlab.check.operands.compiled.prepared`)."""
-        return self._words[TakenWord.PREPARED]
+    def numbered(self) -> int:
+        """The number of the operands of the last instruction, if they have one (`ptxlab.check.operands.compiled.partial`)."""
+        return self._words[TakenWord.OPERANDS]
 
-    @prepared.setter
-    def prepared(self, number: int) -> None:
-        self._words[TakenWord.PREPARED] = number
+    @numbered.setter
+    def numbered(self, number: int) -> None:
+        self._words[TakenWord.OPERANDS] = number
 
     @property
     def column(self) -> int | None:
@@ -148,6 +151,11 @@ class LastTaken:
     def tiled(self) -> int:
         """The number of the images that the instruction has taken from tiles, if compiled code has entered it; else 0."""
         return self._words[TakenWord.IMAGES] if self._words[TakenWord.TILED] else 0
+
+    @property
+    def images(self) -> int:
+        """The number of the images that the instruction has taken from tiles, 0 if there were none."""
+        return self._words[TakenWord.IMAGES]
 
     @property
     def tile_numbers(self) -> tuple[int, int]:
@@ -166,31 +174,40 @@ class LastTaken:
 
 
 class Repeated:
-    """An instruction all of whose operands have an image that is known up to its base, and no zeros.
+    """An instruction whose operands have an image that is known up to its base, and no zeros; of others nothing is known.
 
     One comparison tells whether an execution takes the same images, moved in global memory.
 
+    Parameters
+    ----------
+    operands : those of the instruction, one or two
+    images : of each its image, None of one of which nothing is known
+    kept : the name of the one that it takes from a collector buffer, which is not compared with those of the instruction before
+
     Attributes
     ----------
-    operands, images : those of the instruction, one or two
-    kept : the name of the one that it takes from a collector buffer, which is not compared with those of the instruction before
+    images : by operand, those that are known
+    others : operands without an image
     address, end : of the table that compiled code is given; the place behind the last word
     follows : compare what an execution takes, given the host addresses of the sources, of the table, and of a `LastTaken`
-    calls : for each accumulator
+    calls, calls_among : for each accumulator; in memory that no bulk or tensor copies have written, and in any
     """
 
-    __slots__ = ("_differences", "address", "calls", "end", "follows", "images", "kept", "number", "operands")
+    __slots__ = ("_differences", "address", "calls", "calls_among", "end", "follows", "images", "kept", "number", "operands", "others")
 
-    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[Known], kept: str | None = None) -> None:
-        self.operands, self.images, self.kept = operands, images, kept
-        width = CHUNK // WORD if all(operand.data == CHUNK for operand in operands) else 1
-        self._differences = Differences([(image.places, image.sources) for image in images], width)
+    def __init__(self, operands: tuple[MatrixOperand, ...], images: Sequence[Known | None], kept: str | None = None) -> None:
+        self.operands, self.kept = operands, kept
+        self.images = {operand: image for operand, image in zip(operands, images, strict=True) if image is not None}
+        self.others = [operand for operand in operands if operand not in self.images]
+        width = CHUNK // WORD if all(operand.data == CHUNK for operand in self.images) else 1
+        self._differences = Differences([(image.places, image.sources) for image in self.images.values()], width)
         self.number = self._differences.table[ImagesWord.NUMBER] = next(_NUMBERS)
         if kept is not None:
-            (start,) = (at for operand, at in zip(operands, self._differences.starts, strict=True) if operand.name != kept)
+            (start,) = (at for operand, at in zip(self.images, self._differences.starts, strict=True) if operand.name != kept)
             self._differences.table[ImagesWord.FIRST] = self._differences.table[ImagesWord.LAST] = start
-        self.address, self.end, self.follows = self._differences.address, self._differences.end, self._differences.follows
-        self.calls = RepetitionCalls(self.address, self._differences.ask, self._differences.note)
+        self.address, self.end, functions = self._differences.address, self._differences.end, self._differences.functions
+        self.follows = functions.follows
+        self.calls, self.calls_among = (RepetitionCalls(self.address, ask, functions.note) for ask in (functions.ask, functions.ask_among))
 
     def expect(self, before: Repeated, steps: tuple[int, int]) -> None:
         """Let these steps from another instruction be known."""
@@ -209,8 +226,8 @@ class Repeated:
 
         If one is kept, both are those of the other one.
         """
-        found = zip(self.operands, self.images, bases, strict=False)
-        taken = {operand.name: TakenWords(operand, WordImage(base, image.line, image.word)) for operand, image, base in found}
+        found = zip(self.images.items(), bases, strict=False)
+        taken = {operand.name: TakenWords(operand, WordImage(base, image.line, image.word)) for (operand, image), base in found}
         if self.kept is not None:
             del taken[self.kept]
         return taken

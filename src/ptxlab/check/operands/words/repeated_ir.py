@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import RepetitionWord, has_unknown_a, moved_columns, note_column
@@ -13,8 +13,9 @@ from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord, words_o
 from ptxlab.check.operands.compiled.predecessors import is_known, words_of_predecessors
 from ptxlab.check.operands.words.images import WORD, form_of
 from ptxlab.engine.context import Word
+from ptxlab.isa.operations.tiles import CHUNK
 
-__all__ = ["KNOWN", "OTHER", "STEP", "STEP_WORDS", "ImagesWord", "functions_for"]
+__all__ = ["KNOWN", "OTHER", "STEP", "STEP_WORDS", "Functions", "ImagesWord", "functions_for"]
 
 STEP_WORDS = 3
 """Words of an instruction that may come before (`ImagesWord`)."""
@@ -104,16 +105,20 @@ def _memory(context: native.Value, words: native.Value) -> tuple[native.Value, n
     return cta, cta.at(words.word(RepetitionWord.ACCUMULATOR)), cta.pointer(CtaWord.WORD_SOURCES)
 
 
-def _ask(module: native.Module) -> None:
-    """``i64 ask(context, words, lane)``: 0 if an execution follows the one before with a step that is known (`RepetitionWord`)."""
-    code = native.Function(module, "ask", "i64", "ptr context, ptr words, i64 lane")
+def _ask(module: native.Module, name: str, among: bool) -> None:
+    """``i64 ask(context, words, lane)``: 0 if an execution follows the one before with a step that is known (`RepetitionWord`).
+
+    ``among`` other copies: bulk and tensor copies may have written shared memory, but not where the images are.
+    """
+    code = native.Function(module, name, "i64", "ptr context, ptr words, i64 lane")
     context, words, _ = code.parameters
     images = words.pointer(RepetitionWord.IMAGES)
     with code.when(context.pointer(Word.OPERANDS_TAKEN).eq(0) | images.word(ImagesWord.OPERANDS).eq(0)):
         code.ret(1)
     cta, last, addresses = _memory(context, words)
     unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
-    with code.when(unknown | cta.word(CtaWord.OTHERWISE).ne(0) | has_unknown_a(words, cta)):
+    otherwise = cta.word(CtaWord.OTHERWISE).ne(0)
+    with code.when(unknown | has_unknown_a(words, cta) | (_brought(code, cta, images) if among else otherwise)):
         code.ret(1)
     runs = words.pointer(RepetitionWord.RUNS).word(0).ne(0)
     with code.when(runs & words.word(RepetitionWord.KEPT).ne(0)):
@@ -126,6 +131,17 @@ def _ask(module: native.Module) -> None:
         with code.when(moved_columns(words, last)[1]):
             code.ret(1)
     code.ret(code.call("differs", "i64", addresses, images))
+
+
+def _brought(code: native.Function, cta: native.Value, images: native.Value) -> native.Value:
+    """Whether bulk or tensor copies have written words of images."""
+    places, ends = images.pointer(ImagesWord.PLACES), images.pointer(ImagesWord.ENDS)
+    boxed, prepared = cta.pointer(CtaWord.BOXED), cta.pointer(CtaWord.PREPARED)
+    found = code.variable("i8", 0)
+    with code.loop(ends.load("i64", images.word(ImagesWord.OPERANDS) - 1), entered=True) as i:
+        place = places.load("i64", i)
+        found.set(found.get() | boxed.load("i8", place.operation("udiv", CHUNK // WORD)) | prepared.load("i8", place))
+    return found.get().ne(0)
 
 
 def _note(module: native.Module) -> None:
@@ -142,14 +158,25 @@ def _ir(width: int, dense: bool) -> str:
     module = native.Module()
     _differs(module, width, dense)
     _follows(module)
-    _ask(module)
+    _ask(module, "ask", among=False)
+    _ask(module, "ask_among", among=True)
     _note(module)
     return module.finish()
 
 
+class Functions(NamedTuple):
+    """The compiled functions: ``differs`` and ``follows`` to be called, and the addresses of the others."""
+
+    differs: Any
+    follows: Any
+    ask: int
+    ask_among: int
+    note: int
+
+
 @cache
-def functions_for(width: int, dense: bool) -> tuple[Any, Any, int, int]:
-    """``differs`` and ``follows``, compiled or from the cache, and the addresses of ``ask`` and ``note``."""
-    library = native.compile_ir(_ir(width, dense), ["differs", "follows", "ask", "note"], opt=1, light=True)
+def functions_for(width: int, dense: bool) -> Functions:
+    """The functions, compiled or from the cache."""
+    library = native.compile_ir(_ir(width, dense), Functions._fields, opt=1, light=True)
     differs, follows = (library.function(name, ctypes.c_int64, *[ctypes.c_void_p] * n) for name, n in (("differs", 2), ("follows", 3)))
-    return differs, follows, library.address("ask"), library.address("note")
+    return Functions(differs, follows, *map(library.address, Functions._fields[2:]))

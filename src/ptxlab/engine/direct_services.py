@@ -45,6 +45,7 @@ MBARRIER_TOKEN = 0x6D62_6172_7269_6572
 """What shared memory holds where there is an mbarrier object."""
 COORDINATE_BITS, OFFSET_BITS = 32, 16
 _NOT_OF_IMAGE = 2
+_HALO_AND_OFFSET = 2
 """The dimensions of a tensor in im2col mode that are none of the image: channels and images."""
 
 
@@ -109,7 +110,7 @@ def has_box_operands(program: Program, op: Op, box: BoxOperands) -> bool:
     addresses = (op.operands[at] for at in (box.tensor_map, box.shared, box.barrier) if at >= 0)
     coordinates, offsets = _coordinates_of(op.operands[box.tensor_map]), _offsets_of(op, box)
     masks = [op.operands[box.ctas]] if box.ctas >= 0 else []
-    if offsets and len(offsets) != len(coordinates) - _NOT_OF_IMAGE:
+    if offsets and len(offsets) != (_HALO_AND_OFFSET if box.halo else len(coordinates) - _NOT_OF_IMAGE):
         return False
     return (
         are_addresses(program, addresses)
@@ -125,10 +126,17 @@ def _offsets_of(op: Op, box: BoxOperands) -> tuple[Resolved, ...]:
 
 
 def numbers_of(op: Op, box: BoxOperands) -> list[tuple[Resolved, int]]:
-    """What says where a copy is, and the bits of each number: signed coordinates; for pixels an offset for each dimension of the image."""
+    """What says where a copy is, and the bits of each number: signed coordinates; for pixels an offset for each dimension of the image.
+
+    The number of further pixels is last, if there is one.
+    """
     coordinates, offsets = _coordinates_of(op.operands[box.tensor_map]), _offsets_of(op, box)
-    if box.form is BoxForm.PIXELS and not offsets:
-        offsets = (Const(0),) * (len(coordinates) - _NOT_OF_IMAGE)
+    zeros = (Const(0),) * (len(coordinates) - _NOT_OF_IMAGE)
+    if box.halo:
+        halo, offset = offsets
+        offsets = offset, *zeros[1:], halo
+    elif box.form is BoxForm.PIXELS and not offsets:
+        offsets = zeros
     return [*((item, COORDINATE_BITS) for item in coordinates), *((item, OFFSET_BITS) for item in offsets)]
 
 

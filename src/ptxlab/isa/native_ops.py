@@ -111,18 +111,28 @@ class WalkWord(IntEnum):
 
     DIMENSIONS = 0
     """those of the image"""
-    PIXELS = 1
+    WALKED = 1
+    """how many of them are traversed, W first"""
+    PIXELS = 2
     """how many a copy moves, at most `MOST_PIXELS`"""
-    OFFSETS = 2
+    STEPS = 3
+    """how many pixels are traversed, at most as many"""
+    POSITIONS = 4
+    """host address of int64 for each pixel: its place in the traversal"""
+    OFFSETS = 5
     """exclusive limit of the offsets"""
-    LOW = 3
-    LAST = 6
-    STEP = 9
-    """for each dimension of the image: the corners of the bounding box, and the traversal stride"""
-    SIZE = 12
-    PITCH = 16
+    HALO = 6
+    """how many further pixels there are in the mode im2col::w; -1 in others"""
+    FIRST = 7
+    LAST = 10
+    """for each dimension of the image where a copy may begin, and up to where; the traversal ends there"""
+    LOW = 13
+    STEP = 16
+    """for each dimension that is traversed: where the next line begins, and the traversal stride"""
+    SIZE = 19
+    PITCH = 23
     """for each dimension of the image and the images: the size of the tensor, and the distance in bytes"""
-    END = 20
+    END = 27
 
 
 MOST_PIXELS = 1024

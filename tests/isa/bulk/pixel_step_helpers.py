@@ -15,10 +15,12 @@ from .test_box_parts import KINDS, TEXT
 SIZE = 16384
 """Of the buffer."""
 LOAD = "cp.async.bulk.tensor.DIMd.shared::cta.global.im2col.mbarrier::complete_tx::bytes [buffer], [map, {COORDINATES}], [mb], {OFFSETS};"
+TILED = "cp.async.bulk.tensor.DIMd.shared::cta.global.tile.mbarrier::complete_tx::bytes [buffer], [map, {COORDINATES}], [mb];"
+WIDE = LOAD.replace("im2col", "im2col::w").replace("{OFFSETS}", "{{o0, o1}}")
 STEPS = {
-    "load": KINDS["load"].replace(
-        "cp.async.bulk.tensor.DIMd.shared::cta.global.tile.mbarrier::complete_tx::bytes [buffer], [map, {COORDINATES}], [mb];", LOAD
-    ),
+    "load": KINDS["load"].replace(TILED, LOAD),
+    "wide": KINDS["load"].replace(TILED, WIDE),
+    "wide 128": KINDS["load"].replace(TILED, WIDE.replace("im2col::w", "im2col::w::128")),
     "store": KINDS["store"].replace(".tile.", ".im2col_no_offs."),
 }
 OFFSETS = """
@@ -41,10 +43,15 @@ class Form(NamedTuple):
     swizzle: str = "none"
     fill: str = "none"
     pad: int = 0
+    halo: int = 0
 
     @property
     def rank(self) -> int:
         return len(self.dims)
+
+    def rows(self, kind: str) -> int:
+        """How many pixels a copy has."""
+        return {"wide": self.pixels + self.halo, "wide 128": 128 + 4 * self.halo}.get(kind, self.pixels)
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -89,7 +96,7 @@ def launch(
         dtype=form.dtype,
         oob_fill=form.fill,
     )
-    size = form.pixels * form.channels * np.dtype(form.dtype).itemsize
+    size = form.rows(kind) * form.channels * np.dtype(form.dtype).itemsize
     args = [tensor_map, np.array(places, np.int32), len(places), size, boxes]
     result = kernel(kind, form.rank).launch(grid=1, block=32, args=args, device=device, **options)
     return result, tensor, array.numpy(), boxes.numpy()

@@ -14,7 +14,7 @@ from ptxlab.machine.warp import context_words
 from tests.optimised_helpers import optimise_race_check
 from tests.repetition_helpers import three_ways
 
-from .pixel_step_helpers import SIZE, STEPS, WORDS, Form, launch
+from .pixel_step_helpers import SIZE, STEPS, Form, launch
 from .test_box import swizzled
 from .test_box_parts import MODES, NAN
 
@@ -31,6 +31,19 @@ FORMS = {
     "many pixels": Form(np.uint8, (16, 40, 33, 3), (-1, -1), (1, 1), (1, 1), 16, 1000),
     NOWHERE: Form(np.uint8, (16, 4, 4, 2), (-8, -8), (-8, -8), (1, 1), 16, 4),
 }
+WIDE_FORMS = {
+    "wide lines": Form(np.float16, (64, 9, 3), (-1,), (1,), (1,), 8, 20, "32B", halo=3),
+    "wide images": Form(np.uint8, (112, 7, 6, 4), (-1, -1), (-1, 0), (2, 1), 64, 24, "64B", pad=16, halo=7),
+    "wide volumes": Form(np.float32, (20, 5, 4, 3, 3), (-1, 0, -1), (0, 1, 0), (1, 2, 1), 8, 33, "32B", "nan"),
+    "wide, narrower than the swizzling": Form(np.float32, (12, 6, 5, 3), (0, 0), (1, 1), (1, 1), 4, 40, "64B", halo=2),
+}
+FORMS |= WIDE_FORMS
+CASES = [
+    (name, kind)
+    for name in FORMS
+    for kind in STEPS
+    if (kind.startswith("wide") == (name in WIDE_FORMS)) and (name, kind) != (NOWHERE, "store")
+]
 SHORT = Form(np.uint8, (16, 8, 64, 1), (0, 0), (0, 0), (1, 1), 16, 8)
 SHORT_BYTES = 18 * 8 * 16 - 8
 
@@ -51,12 +64,15 @@ def some_places(form: Form, kind: str, choice: Random, count: int = 24) -> list[
         if kind == "store":
             at = [max(each, 0) for each in at]
         offsets = [choice.choice((0, choice.randrange(4))) for _ in range(image)]
-        found.append((*at, *[0] * (5 - len(at)), *offsets, *[0] * (3 - image)))
+        if kind.startswith("wide"):
+            at[1] -= choice.choice((0, choice.randrange(20)))
+            offsets = [form.halo, offsets[0]]
+        found.append((*at, *[0] * (5 - len(at)), *offsets, *[0] * (3 - len(offsets))))
     return found
 
 
 @pytest.mark.parametrize("check", ["none", "all"])
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in FORMS for kind in STEPS if (name, kind) != (NOWHERE, "store")])
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_form(name: str, kind: str, check: str) -> None:
     """The handler is called once for each range of channels that is inside, and in a second launch without checks for none."""
     form, choice = FORMS[name], Random(name)
@@ -69,8 +85,8 @@ def test_a_form(name: str, kind: str, check: str) -> None:
     assert times[2] == len(places)
     assert times[0] <= len(channels) + 1
     assert times[1] <= (0 if check == "none" else 2)
-    expected = loaded(form, places, before) if kind == "load" else stored(form, places, before, data)
-    assert np.array_equal(boxes if kind == "load" else tensor, expected)
+    expected = stored(form, places, before, data) if kind == "store" else loaded(form, kind, places, before)
+    assert np.array_equal(tensor if kind == "store" else boxes, expected)
 
 
 REFUSED = {
@@ -84,6 +100,10 @@ REFUSED = {
     "a store at a negative image": ("images", "store", (0, 0, 0, -1, 0, 0, 0, 0), "D724"),
     "the last pixel is outside the allocation": ("short", "load", (0, 4, 17, 0, 0, 0, 0, 0), "M"),
     "a part of the last pixel is": ("short", "load", (0, 0, 17, 0, 0, 0, 0, 0), "M"),
+    "a halo of 512": ("wide images", "wide", (0, 0, 0, 0, 0, 512, 0, 0), "D724"),
+    "a halo of 32": ("wide images", "wide 128", (0, 0, 0, 0, 0, 32, 0, 0), "D724"),
+    "an offset of 32 in W": ("wide images", "wide", (0, 0, 0, 0, 0, 7, 32, 0), "D724"),
+    "begins behind the last pixel of a line": ("wide images", "wide 128", (0, 6, 0, 0, 0, 7, 0, 0), "D724"),
     "all pixels are": ("short", "load", (0, 0, 40, 0, 0, 0, 0, 0), "M"),
 }
 """A place that handlers refuse, after others that they do not, and how the code begins. The allocation ends in the last pixel of line 17.
@@ -94,7 +114,7 @@ REFUSED = {
 def test_what_is_refused(name: str) -> None:
     of, kind, bad, code = REFUSED[name]
     form = SHORT if of == "short" else FORMS[of]
-    places = [(0,) * WORDS] * 3 + [bad]
+    places = [(*[0] * 5, form.halo, 0, 0)] * 3 + [bad]
     data = np.zeros((4, SIZE), np.uint8)
     found = []
     for way in (context_words._table_of_repetitions, lambda launch: 0):
@@ -106,9 +126,11 @@ def test_what_is_refused(name: str) -> None:
     assert found[0] == found[1]
 
 
-def walk(form: Form, place: tuple[int, ...]) -> list[list[int] | None]:
+def walk(form: Form, place: tuple[int, ...], kind: str) -> list[list[int] | None]:
     """The coordinates of each pixel of a copy with its offsets, from W on; None where it is outside the tensor."""
     image = form.rank - 2
+    if kind.startswith("wide"):
+        return [wide_pixel(form, place, step) for step in wide_steps(form, kind)]
     at, offsets, found = list(place[1 : image + 2]), place[5 : 5 + image], []
     for _ in range(form.pixels):
         pixel = [x + y for x, y in zip(at, (*offsets, 0), strict=True)]
@@ -123,6 +145,24 @@ def walk(form: Form, place: tuple[int, ...]) -> list[list[int] | None]:
     return found
 
 
+def wide_steps(form: Form, kind: str) -> list[int]:
+    """The place of each pixel in the traversal: with .im2col::w::128 each pixel of the halo follows for all four groups of 32."""
+    if kind == "wide":
+        return list(range(form.pixels + form.halo))
+    return [*range(128), *(32 * group + 32 + number for number in range(form.halo) for group in range(4))]
+
+
+def wide_pixel(form: Form, place: tuple[int, ...], step: int) -> list[int] | None:
+    """The pixel after so many steps in W, which go on in the next image."""
+    w, *others, image = place[1 : form.rank]
+    for _ in range(step):
+        w += form.steps[0]
+        if w >= form.dims[1] + form.upper[0]:
+            w, image = form.lower[0], image + 1
+    pixel = [w + place[6], *others, image]
+    return pixel if all(0 <= x < size for x, size in zip(pixel, form.dims[1:], strict=True)) else None
+
+
 def byte_place(form: Form, row: int, byte: int) -> int:
     """The offset of a byte of a row in shared memory."""
     width = {"none": 0, "32B": 32, "64B": 64}.get(form.swizzle, 128)
@@ -133,10 +173,10 @@ def address(form: Form, pixel: list[int]) -> int:
     return sum(x * stride for x, stride in zip(pixel, form.strides, strict=True))
 
 
-def loaded(form: Form, places: list[tuple[int, ...]], tensor: Any) -> Any:
+def loaded(form: Form, kind: str, places: list[tuple[int, ...]], tensor: Any) -> Any:
     size, found = np.dtype(form.dtype).itemsize, np.full((len(places), SIZE), 0xEE, np.uint8)
     for shared, place in zip(found, places, strict=True):
-        for row, pixel in enumerate(walk(form, place)):
+        for row, pixel in enumerate(walk(form, place, kind)):
             for byte in range(form.channels * size):
                 at = place[0] + byte // size
                 inside = pixel is not None and 0 <= at < form.dims[0]
@@ -150,7 +190,7 @@ def stored(form: Form, places: list[tuple[int, ...]], tensor: Any, boxes: Any) -
     size, found = np.dtype(form.dtype).itemsize, tensor.copy()
     written = -(-form.dims[0] * size // 16) * 16
     for box, place in zip(boxes, places, strict=True):
-        for row, pixel in enumerate(walk(form, (*place[:5], 0, 0, 0))):
+        for row, pixel in enumerate(walk(form, (*place[:5], 0, 0, 0), "store")):
             for byte in range(form.channels * size):
                 at = place[0] * size + byte
                 if pixel is not None and at < written:

@@ -28,12 +28,12 @@ class Pixels(Rows):
         """Find the pixels in global memory; return from the function where the words of their channels are not known."""
         c, words, numbers = self.code, self.words, copy.at(8 * CopyWord.COORDINATES)
         walk, channel = words.pointer(BoxWord.WALK), numbers.word(0)
-        count, dimensions = walk.word(WalkWord.PIXELS), walk.word(WalkWord.DIMENSIONS)
+        count, steps, dimensions = (walk.word(word) for word in (WalkWord.PIXELS, WalkWord.STEPS, WalkWord.DIMENSIONS))
         self._begin(channel, count, MOST_PIXELS)
         place, offsets = self._begin_walk(walk, dimensions, numbers)
         distances, inside = c.stack(f"[{MOST_PIXELS} x i64]"), c.stack(f"[{MOST_PIXELS} x i64]")
         lowest, highest = c.variable("i64", (1 << 63) - 1), c.variable("i64", -1 << 63)
-        with c.loop(count, entered=True) as i:
+        with c.loop(steps, entered=True) as i:
             is_inside, distance = c.variable("i1", self.has_columns), c.variable("i64", 0)
             with c.loop(dimensions + 1, entered=True) as d:
                 at = place.load("i64", d) + offsets.load("i64", d)
@@ -51,7 +51,8 @@ class Pixels(Rows):
         size = highest.get() - lowest.get() + self.columns.word(BoxWord.ROW_BYTES)
         row = self.row_of(first + lowest.get(), size, exist)
         with c.loop(count, entered=True) as i:
-            self._row(i, row, first - row.word(0) + distances.load("i64", i), inside.load("i64", i).ne(0))
+            step = walk.pointer(WalkWord.POSITIONS).load("i64", i)
+            self._row(i, row, first - row.word(0) + distances.load("i64", step), inside.load("i64", step).ne(0))
         self._end()
 
     def _begin_walk(self, walk: Value, dimensions: Value, numbers: Value) -> tuple[Value, Value]:
@@ -60,11 +61,14 @@ class Pixels(Rows):
         place, offsets = c.stack(f"[{_MOST} x i64]"), c.stack(f"[{_MOST} x i64]")
         with c.loop(dimensions, entered=True) as d:
             at = numbers.load("i64", d + 1)
-            unless(c, at.ge(walk.load("i64", d + WalkWord.LOW)) & at.le(walk.load("i64", d + WalkWord.LAST)))
+            unless(c, at.ge(walk.load("i64", d + WalkWord.FIRST)) & at.le(walk.load("i64", d + WalkWord.LAST)))
             place.store(at, d)
             offset = numbers.load("i64", d + dimensions + 2)
             unless(c, offset.ult(walk.word(WalkWord.OFFSETS)))
             offsets.store(offset, d)
+        halo = walk.word(WalkWord.HALO)
+        with c.when(halo.ge(0)):
+            unless(c, numbers.load("i64", dimensions + dimensions + 2).eq(halo))
         image = numbers.load("i64", dimensions + 1)
         place.store(image, dimensions)
         offsets.store(c.const("i64", 0), dimensions)
@@ -77,7 +81,7 @@ class Pixels(Rows):
         """Go to the next pixel of the bounding box, and from the last one to the next image."""
         c = self.code
         moves = c.variable("i1", 1)
-        with c.loop(dimensions, entered=True) as d:
+        with c.loop(walk.word(WalkWord.WALKED), entered=True) as d:
             at = place.load("i64", d) + moves.get().select(walk.load("i64", d + WalkWord.STEP), 0)
             moves.set(moves.get() & at.gt(walk.load("i64", d + WalkWord.LAST)))
             place.store(moves.get().select(walk.load("i64", d + WalkWord.LOW), at), d)

@@ -27,7 +27,7 @@ from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.isa.repeating import PendingCopy, place_of
 from ptxlab.native import address_of, move_address
 
-__all__ = ["OFFSET_LIMITS", "ROWS", "load_again", "repeat_box", "repeat_line", "repeat_pixels", "repeat_rows"]
+__all__ = ["OFFSET_LIMITS", "ROWS", "WIDE_OFFSET_LIMIT", "load_again", "repeat_box", "repeat_line", "repeat_pixels", "repeat_rows"]
 
 _LARGEST = 1 << 62
 _MOST_PARTS = 64
@@ -35,6 +35,8 @@ _MOST_PARTS = 64
 
 OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
 """Dimensions of the image -> exclusive upper limit of an im2col offset."""
+WIDE_OFFSET_LIMIT = 32
+"""That of the offset of im2col::w."""
 ROWS = 4
 """What tile::gather4 and tile::scatter4 copy."""
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -128,9 +130,9 @@ class _BoxWords:
             self._keep += copied, filled
             self.words[BoxWord.INSIDE + at], self.words[BoxWord.FILL_INSIDE + at] = address_of(copied), address_of(filled)
 
-    def walk(self, words: NDArray[np.int64]) -> None:
-        """Let compiled code find pixels by these words."""
-        self._keep.append(words)
+    def walk(self, words: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
+        """Let compiled code find pixels by these words, which have the address of their positions."""
+        self._keep += words, positions
         self.words[BoxWord.WALK] = address_of(words)
 
     def part(self, spans: _Spans) -> _BoxWords | None:
@@ -240,17 +242,20 @@ def _words_of_columns(tile: TileMap) -> _BoxWords | None:
     """The words of a tensor map in im2col mode, and of the box that its pixels are in shared memory; None if it is not copied."""
     box = tile.box
     assert isinstance(box, Columns)
-    count = len(box.positions)
-    if not tile.raw or box.wide or box.slices or box.row % box.chunk or count > MOST_PIXELS:
+    positions, dimensions = box.positions, len(box.lower)
+    count, steps = len(positions), int(positions.max()) + 1
+    if not tile.raw or box.slices or box.row % box.chunk or max(count, steps) > MOST_PIXELS:
         return None
-    dimensions = len(box.lower)
-    first, last = box.corners()
+    low, last = box.corners()
+    limit, halo = (OFFSET_LIMITS[dimensions], -1) if box.halo is None else (WIDE_OFFSET_LIMIT, box.halo)
+    others = dimensions - box.walked  # any coordinates will do
     walk: NDArray[np.int64] = np.zeros(WalkWord.END, np.int64)
-    walk[: WalkWord.LOW] = dimensions, count, OFFSET_LIMITS[dimensions]
+    walk[: WalkWord.FIRST] = dimensions, box.walked, count, steps, address_of(positions), limit, halo
     for word, values in (
-        (WalkWord.LOW, first),
-        (WalkWord.LAST, last),
-        (WalkWord.STEP, box.steps),
+        (WalkWord.FIRST, low if box.halo is None else (-_LARGEST,) * dimensions),
+        (WalkWord.LAST, (*last, *(_LARGEST,) * others)),
+        (WalkWord.LOW, low),
+        (WalkWord.STEP, box.steps[: box.walked]),
         (WalkWord.SIZE, box.dims[1:]),
         (WalkWord.PITCH, box.pitches),
     ):
@@ -259,7 +264,7 @@ def _words_of_columns(tile: TileMap) -> _BoxWords | None:
     shared |= {"dims": (box.dims[0], count), "pitches": box.pitches[:1]}
     pixels = Box(counts=(box.channels, count), steps=(1, 1), **shared)
     found = _BoxWords(tile, pixels, ((0, box.channels), (0, count)), 2 + 2 * dimensions)
-    found.walk(walk)
+    found.walk(walk, positions)
     return found
 
 

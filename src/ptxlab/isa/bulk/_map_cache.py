@@ -73,7 +73,7 @@ class TileMap:
     def wide(self, halo: int, fixed: bool) -> TileMap:
         """The map in the mode im2col::w, or im2col::w::128 if ``fixed``."""
         assert isinstance(self.box, Columns)
-        return replace(self, box=replace(self.box, positions=wide_positions(self.box.rows, halo, fixed), wide=True))
+        return replace(self, box=replace(self.box, positions=wide_positions(self.box.rows, halo, fixed), halo=halo))
 
 
 @lru_cache(maxsize=1024)

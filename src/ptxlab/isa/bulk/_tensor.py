@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from ptxlab._records import dataclass
 from ptxlab.isa import context
-from ptxlab.isa.bulk._box_words import OFFSET_LIMITS, load_again, repeat_box, repeat_pixels
+from ptxlab.isa.bulk._box_words import OFFSET_LIMITS, WIDE_OFFSET_LIMIT, load_again, repeat_box, repeat_pixels
 from ptxlab.isa.bulk._endpoints import (
     is_parameter,
     lanes,
@@ -37,7 +37,9 @@ TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tens
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
 _BOX_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4))
 _BOX_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1))
-_PIXEL_LOAD = dataclasses.replace(TENSOR_LOAD, box=BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4, offsets=3, form=BoxForm.PIXELS))
+_PIXELS = BoxOperands(tensor_map=1, shared=0, barrier=2, ctas=4, offsets=3, form=BoxForm.PIXELS)
+_PIXEL_LOAD = dataclasses.replace(TENSOR_LOAD, box=_PIXELS)
+_WIDE_LOAD = dataclasses.replace(_PIXEL_LOAD, box=_PIXELS._replace(halo=True))
 _PIXEL_STORE = dataclasses.replace(TENSOR_STORE, box=BoxOperands(tensor_map=0, shared=1, form=BoxForm.PIXELS))
 _NOT_WIDE = (0, 5)
 """Swizzle modes that im2col::w does not accept: no swizzle, and 128B with 8-byte halves flipped."""
@@ -161,7 +163,7 @@ _SPREAD = (None, *MULTICAST[:2])
     only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD),
     fidelity="two-models",
     outputs=0,
-    effects=TENSOR_LOAD,
+    effects=_WIDE_LOAD,
 )
 def load(warp: context.WarpContext) -> None:
     """Copy a box to shared memory."""
@@ -212,7 +214,7 @@ def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) ->
         )
     fixed = mode == "im2col::w::128"
     halo, offset = info
-    _in_range(warp, (("wHalo", halo, 32 if fixed else 512), ("wOffset", offset, 32)))
+    _in_range(warp, (("wHalo", halo, 32 if fixed else 512), ("wOffset", offset, WIDE_OFFSET_LIMIT)))
     return _wide(tile, halo, fixed), (offset,)
 
 

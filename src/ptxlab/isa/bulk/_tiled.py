@@ -152,7 +152,7 @@ class Columns(Staged[Pixels]):
     positions : index of each copied pixel in the traversal of the bounding box
     lower, upper : corners of the bounding box
     steps : traversal strides
-    wide : whether the traversal covers only W and the images (im2col::w)
+    halo : how many further pixels a copy in the mode im2col::w or im2col::w::128 has, which traverses only W and the images; else None
     """
 
     channels: int
@@ -160,7 +160,7 @@ class Columns(Staged[Pixels]):
     lower: tuple[int, ...]
     upper: tuple[int, ...]
     steps: tuple[int, ...]
-    wide: bool = False
+    halo: int | None = None
 
     def __post_init__(self) -> None:
         self._arrange(self.channels, len(self.positions))
@@ -168,7 +168,7 @@ class Columns(Staged[Pixels]):
     @property
     def walked(self) -> int:
         """Number of dimensions of the image that the traversal covers, W first."""
-        return 1 if self.wide else len(self.lower)
+        return len(self.lower) if self.halo is None else 1
 
     def corners(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first and the last pixel of the bounding box in the traversed dimensions."""
@@ -178,7 +178,8 @@ class Columns(Staged[Pixels]):
 
     def begins(self, coordinates: tuple[int, ...]) -> bool:
         """Whether a traversal may begin at these coordinates: inside the bounding box; for im2col::w also left of it."""
-        return all((low <= at or self.wide) and at <= last for at, low, last in zip(coordinates[1:], *self.corners(), strict=False))
+        anywhere = self.halo is not None
+        return all((low <= at or anywhere) and at <= last for at, low, last in zip(coordinates[1:], *self.corners(), strict=False))
 
     def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...], store: bool = False) -> Pixels:
         """Clip a copy to the tensor, or a ``store`` to what it writes; ``offsets`` are added to the image coordinates of each pixel."""

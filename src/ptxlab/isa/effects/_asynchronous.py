@@ -96,6 +96,7 @@ class BoxOperands(NamedTuple):
     shared : the box in shared memory
     barrier, ctas : the mbarrier and the CTA mask of a copy to shared memory
     offsets : those that a copy of pixels adds to the coordinates of each one
+    halo : whether the first of these is the number of further pixels, and the other one is added to W
     """
 
     tensor_map: int
@@ -103,6 +104,7 @@ class BoxOperands(NamedTuple):
     barrier: int = -1
     ctas: int = -1
     offsets: int = -1
+    halo: bool = False
     form: BoxForm = BoxForm.BOX
 
 

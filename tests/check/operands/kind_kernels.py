@@ -16,8 +16,8 @@ import ptxlab
 TURNS, LATE = 12, 8
 """The turns of a loop, and the one in which something may be different: there ``late`` holds."""
 WAYS = ("box", "bulk", "words", "computed")
-WRONG_WAYS = ("plain", "shifted")
-"""In boxes without swizzling; word by word, swizzled as if they began in the second row."""
+WRONG_WAYS = ("plain", "shifted", "rows")
+"""In boxes without swizzling; word by word, swizzled as if they began in the second row, or not swizzled."""
 ROWS = {"a": 128, "b": 64}
 _WIDTH = 64
 _PLACES = {"a": 0, "b": 16384}
@@ -101,6 +101,10 @@ ret;
 """
 
 
+_PHASES = {"shifted": "add.u32 to, part, 1; and.b32 to, to, 7;", "rows": "mov.u32 to, 0;"}
+"""What the numbers of the chunks of a row are XORed with, if not with the number of the row."""
+
+
 def _bytes(name: str) -> int:
     return 128 * ROWS[name]
 
@@ -120,7 +124,7 @@ def _copy(name: str, way: str, label: str) -> str:
 {WORDS_FROM[name]}
 mov.u32 k, 0;
 CHUNK{label}:
-{"add.u32 to, part, 1; and.b32 to, to, 7;" if way == "shifted" else "mov.u32 to, part;"} xor.b32 to, k, to;
+{_PHASES.get(way, "mov.u32 to, part;")} xor.b32 to, k, to;
 shl.b32 to, to, 4; add.u32 to, to, buffer; mad.lo.u32 to, tid, 128, to;
 ld.global.v4.b32 {{x0, x1, x2, x3}}, [from];
 {computed}

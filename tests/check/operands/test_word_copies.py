@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,13 @@ from hypothesis import strategies as st
 
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
 from ptxlab.check.operands.words.check import Words
+from ptxlab.check.operands.words.images import is_image_of_words, is_image_without_swizzling
+from ptxlab.descriptors import SharedMemoryDescriptor
+from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.layout import PlacedOperand, swizzle_bytes
+from ptxlab.tables import SWIZZLES
 
-from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, expect_mistake, launch, mistaken
+from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, STEP, TEXT, expect_mistake, launch, mistaken
 
 SHOWS = {"test_mistakes": ("tcgen05.mma*",)}
 
@@ -48,6 +55,55 @@ def test_a_finding_in_full() -> None:
         "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[1, 0], but A[0, 0] is a[0, 0]"
     )
     assert first.fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+
+
+NOT_SWIZZLED = ("xor.b32 %r13, %r12, %r11;", "mov.u32 %r13, %r12;")
+
+
+@pytest.mark.parametrize("text", [TEXT, LOADED_TEXT], ids=["cp.async", "loads and stores"])
+def test_threads_that_do_not_swizzle(text: str) -> None:
+    """No descriptor reads rows of 128 bytes that are not swizzled."""
+    result, right = launch(text.replace(*NOT_SWIZZLED), check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O101"
+    assert found.message == (
+        "matrix A is not an image of the rows that were copied: it has no equal steps; A[1, 8] is a[1, 0], but A[0, 0] is a[0, 0]"
+    )
+    assert found.fix == (
+        "the rows are not swizzled, but the descriptor says mode 128B: XOR bits 4 to 6 of the shared-memory addresses to which they are "
+        "stored with bits 7 to 9; then A is the tile that was copied"
+    )
+
+
+def test_rows_that_follow_each_other_may_have_been_swizzled_in_global_memory() -> None:
+    rows = np.random.default_rng(5).integers(-4, 5, (128, 64)).astype(np.float16)
+    result, _ = launch(
+        TEXT.replace(*NOT_SWIZZLED).replace("mul.wide.u32 %rd2, %r1, 256;", "mul.wide.u32 %rd2, %r1, 128;"), rows, check="operands"
+    )
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "major"), [("32B", "k"), ("64B", "k"), ("128B", "k"), ("128B_32B", "k"), ("32B", "mn"), ("64B", "mn"), ("128B", "mn")]
+)
+def test_what_would_be_an_image_without_swizzling(mode: str, major: Any) -> None:
+    """Rows of the width of the mode, or lines of k, are stored one behind the other, or 16 bytes further apart, or as the mode says."""
+    width, lines = SWIZZLES[mode].width, 64 if major == "k" else 16
+    descriptor = SharedMemoryDescriptor(start=2048, leading=16, stride=8 * width, swizzle=mode)
+    placed = PlacedOperand.of(descriptor, major, *((lines, 16) if major == "k" else (width // 2, lines)), 2)
+    operand = MatrixOperand.of("A", placed, major, "f16", 16, 1, descriptor)
+    found = {}
+    for way in ("in rows", "wider", "swizzled"):
+        sources = np.zeros(8192, np.uint64)
+        for line, chunk in np.ndindex(lines, width // 16):
+            place = 2048 + line * (width + 16 * (way == "wider")) + 16 * chunk
+            if way == "swizzled":
+                place = int(swizzle_bytes(np.array(place), mode))
+            sources[place // 4 : place // 4 + 4] = 0x10000 + 1024 * line + 16 * chunk + np.arange(0, 16, 4)
+        found[way] = is_image_without_swizzling(operand, sources)
+        assert is_image_of_words(operand, sources) == (way == "swizzled")
+    assert found == {"in rows": True, "wider": False, "swizzled": False}
 
 
 def test_one_instruction_of_a_sum_reads_b_transposed() -> None:

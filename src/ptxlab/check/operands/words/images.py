@@ -19,6 +19,7 @@ from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, sea
 from ptxlab.engine.word_sources import HALVES_SHIFT, NO_SOURCE, address_in, are_bytes_apart, half_distance
 from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.operations.tiles import CHUNK
+from ptxlab.layout import swizzle_bytes
 from ptxlab.tables import SWIZZLES
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "image_of_words",
     "in_chunk",
     "is_image_of_words",
+    "is_image_without_swizzling",
     "is_rearranged",
     "judged",
     "rows_of_words",
@@ -274,6 +276,16 @@ def fitting_descriptor(
         return turned
     moved = {name: _starts(operand) if name == "start" else () for name in fields}
     return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
+
+
+def is_image_without_swizzling(operand: MatrixOperand, sources: NDArray[np.uint64]) -> bool:
+    """Whether an operand would be an image of what was copied if its swizzling mode did not exchange chunks."""
+    descriptor, chunks = operand.descriptor, operand.chunks
+    if descriptor.swizzle == "none" or descriptor.base_offset:
+        return False
+    known = int((sources_of(sources, chunks, operand.data) > NO_SOURCE).sum())
+    # Swizzling exchanges chunks: it places each in the stead of the other.
+    return _fitting(sources, known)(operand, swizzle_bytes(chunks * CHUNK, descriptor.swizzle) // CHUNK) is not None
 
 
 def descriptor_fields() -> dict[str, Sequence[Any]]:

@@ -18,6 +18,7 @@ from ptxlab.check.operands.words.images import (
     fitting_descriptor,
     following_words,
     in_chunk,
+    is_image_without_swizzling,
     is_rearranged,
     sources_of,
     step_of_words,
@@ -26,6 +27,7 @@ from ptxlab.check.operands.words.joined import JoinedWords, elements_together
 from ptxlab.engine.word_sources import NO_SOURCE, address_in, byte_source
 from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.isa.operations.tiles import CHUNK
+from ptxlab.tables import PHASE_SHIFT, SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.check.operands.words.check import Words
@@ -45,7 +47,7 @@ class WordReporter:
     def mismatch(
         self, operation: AsyncOperation, operand: MatrixOperand, found: Sources, sources: NDArray[np.uint64], wanted: int | None, cta: Any
     ) -> None:
-        """An operand has no image; it is wrong if another descriptor has one, and the bytes are still those that were copied."""
+        """An operand has no image. It is wrong if another descriptor has one, or this one without swizzling; the bytes are unchanged."""
         key = operation.op.index, operand.name
         if self._reporter.has(*key):
             return
@@ -59,13 +61,16 @@ class WordReporter:
             candidate = fitting_descriptor(operand, sources, wanted, ("start",))
         if candidate is None:
             candidate = fitting_descriptor(operand, sources, wanted, only)
-        if candidate is None or not self._unchanged(operand, found, cta):
+        fix = "" if candidate is None else fix_text(candidate, operand)
+        if candidate is None and is_image_without_swizzling(operand, sources):
+            fix = _swizzle_text(operand)
+        if not fix or not self._unchanged(operand, found, cta):
             return
         self._reporter.first(*key)
         chunks = found[:, :: in_chunk(operand.data)]
         line, slot = _first_apart(chunks)
         here, there = (f"{element_name(operand, i, j)} is {self._element(int(chunks[i, j]))}" for i, j in ((line, slot), (0, 0)))
-        self._no_image(operation, operand, f"it has no equal steps; {here}, but {there}", candidate, cta)
+        self._no_image(operation, operand, f"it has no equal steps; {here}, but {there}", fix, cta)
 
     def joined(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any) -> None:
         """An operand whose words threads have put together: its rows and k may not stand apart, and its type may be another one."""
@@ -87,15 +92,15 @@ class WordReporter:
         what, *at = memory.first_apart(elements)
         each = elements_together(operand.packed)
         here, there = (f"{operand.name}[{row}, {k * each}] is {self._element(int(elements[row, k]))}" for row, k in at)
-        self._no_image(operation, operand, f"{what}; {here}, but {there}", candidate, cta)
+        self._no_image(operation, operand, f"{what}; {here}, but {there}", fix_text(candidate, operand), cta)
 
-    def _no_image(self, operation: AsyncOperation, operand: MatrixOperand, what: str, candidate: Candidate[Any], cta: Any) -> None:
+    def _no_image(self, operation: AsyncOperation, operand: MatrixOperand, what: str, fix: str, cta: Any) -> None:
         self._reporter.add(
             "O101",
             f"{operand.title} is not an image of the rows that were copied: {what}",
             operation,
             cta,
-            fix=fix_text(candidate, operand),
+            fix=fix,
             details=[("descriptor", fields_text(operand))],
         )
 
@@ -194,6 +199,17 @@ def _fields_of_rearranged(operand: MatrixOperand, pitch: int) -> tuple[str, ...]
     """
     fields = ("stride", "leading") if pitch else ("stride", "leading", "swizzle")
     return (*fields, "major") if operand.major == "mn" and operand.descriptor.start % LINE else fields
+
+
+def _swizzle_text(operand: MatrixOperand) -> str:
+    """How threads must store an operand that they have not swizzled."""
+    mode = SWIZZLES[operand.descriptor.swizzle]
+    last = mode.bits - 1
+    bits, phase = (f"bits {low} to {low + last}" if last else f"bit {low}" for low in (mode.base, PHASE_SHIFT))
+    return (
+        f"the rows are not swizzled, but the descriptor says mode {mode.name}: XOR {bits} of the shared-memory addresses to which they are "
+        f"stored with {phase}; then {operand.title.removeprefix('matrix ')} is the tile that was copied"
+    )
 
 
 def _pitch(array: ArrayPlace) -> int:

@@ -12,7 +12,7 @@ from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands.compiled.boxed import BoxedCalls
 from ptxlab.check.operands.compiled.calls import KEPT_FIRST, KEPT_LAST
 from ptxlab.check.operands.compiled.cta_words import MOST_ACCUMULATORS, CtaTaken
-from ptxlab.check.operands.compiled.partial import Kind, KindOfOperand, PartialProducts
+from ptxlab.check.operands.compiled.mixed import Kind, KindOfOperand, MixedProducts
 from ptxlab.check.operands.compiled.scales import ArrayWord
 from ptxlab.check.operands.words.images import WORD
 from ptxlab.check.operands.words.repeated import LastTaken, Repeated
@@ -52,13 +52,13 @@ class Accumulator:
     number : its number among all of the launch
     words : the images of operands that threads have copied
     images : images of operands in tiles, by number
-    partial : products of operands of different kinds
+    mixed : products of operands of different kinds
     """
 
     number: int
     words: LastTaken
     images: Mapping[int, Images]
-    partial: PartialProducts
+    mixed: MixedProducts
     _tiles: tuple[Images, list[PlacedTile | None]] | None = None
     _operands: tuple[MatrixOperand, ...] | None = None
 
@@ -70,11 +70,11 @@ class Accumulator:
             return self.images[tiled].operands
         if repeated is not None:
             return repeated.operands
-        return self.partial.of(numbered) if numbered else self._operands
+        return self.mixed.of(numbered) if numbered else self._operands
 
     def takes(self, operands: tuple[MatrixOperand, ...]) -> None:
         """An instruction takes these operands."""
-        self._operands, self.words.numbered = operands, self.partial.number(operands)
+        self._operands, self.words.numbered = operands, self.mixed.number(operands)
 
     def tiles(self, shared: SharedTiles) -> tuple[Images, list[PlacedTile | None]] | None:
         """The images of its operands, and the tiles in which these begin; None for one that has been replaced since.
@@ -182,7 +182,7 @@ class CompiledProducts:
         self._alike, self._steps = alike, steps
         self._joins, self._boxed = launch.program.joins_parts_of_words, BoxedCalls(repetitions.address)
         self.images: dict[int, Images] = {}
-        self._partial = PartialProducts()
+        self._mixed = MixedProducts()
         self._numbers: dict[Hashable, int] = {}
         """Of accumulators, by their places in tensor memory, or by the warpgroup and the registers."""
 
@@ -190,7 +190,7 @@ class CompiledProducts:
         """A new accumulator of a CTA. Those of all CTAs at the same place have one number."""
         where = (product.column, product.accumulator[-1]) if product.columns else product.accumulator[1:]
         number = self._numbers.setdefault(where, len(self._numbers))
-        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images, self._partial)
+        return Accumulator(number, LastTaken(taken.of(number), self._words.numbered), self.images, self._mixed)
 
     def repetition(self, operation: AsyncOperation) -> ObservedRepetition | None:
         """How compiled code compares a product; None if something is to be compared that it does not know."""
@@ -287,7 +287,7 @@ class CompiledProducts:
             if part.accumulator.number >= MOST_ACCUMULATORS or len(known) < len(kinds) or all(each.kind is Kind.IN_TILES for each in known):
                 return None
             about, followed = self._about(product, part, _number(parts, number)), self._by_words and part.memory.words is not None
-            calls = self._partial.calls(product.operands, known, followed, self._alike)
+            calls = self._mixed.calls(product.operands, known, followed, self._alike)
             found.append((part.images, calls.of(*about)))
             if any(each.kind is Kind.OF_WORDS for each in known):
                 assert repeated is not None

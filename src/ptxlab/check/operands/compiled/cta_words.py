@@ -40,7 +40,7 @@ class TakenWord(IntEnum):
     columns of D. ``IMAGES`` is the number of the images that the last instruction took from tiles, 0 if it took none; ``TILED`` is 1 if
     compiled code has entered them. ``FIRST_TILE`` and ``LAST_TILE`` are the numbers of the tiles of A and B. ``FOUND`` is 1 if the last
     instruction took an operand that threads have copied, and is not repeated. ``OPERANDS`` is the number of its operands if it has taken
-    operands that have one (`ptxlab.check.operands.compiled.partial`), else 0.
+    operands that have one (`ptxlab.check.operands.compiled.mixed`), else 0.
     """
 
     NUMBER = 0

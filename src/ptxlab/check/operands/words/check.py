@@ -14,7 +14,7 @@ from ptxlab._records import dataclass
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands.compiled.cta_words import CtaTaken
-from ptxlab.check.operands.compiled.partial import Kind
+from ptxlab.check.operands.compiled.mixed import Kind
 from ptxlab.check.operands.words.boxes import PADDING, relative_words
 from ptxlab.check.operands.words.deferred import noter
 from ptxlab.check.operands.words.images import (

@@ -130,7 +130,7 @@ class LastTaken:
 
     @property
     def numbered(self) -> int:
-        """The number of the operands of the last instruction, if they have one (`ptxlab.check.operands.compiled.partial`)."""
+        """The number of the operands of the last instruction, if they have one (`ptxlab.check.operands.compiled.mixed`)."""
         return self._words[TakenWord.OPERANDS]
 
     @numbered.setter
@@ -174,14 +174,14 @@ class LastTaken:
 
 
 class Repeated:
-    """An instruction whose operands have an image that is known up to its base, and no zeros; of others nothing is known.
+    """An instruction whose operands have an image that is known up to its base, and no zeros. Of one operand nothing may be known.
 
     One comparison tells whether an execution takes the same images, moved in global memory.
 
     Parameters
     ----------
     operands : those of the instruction, one or two
-    images : of each its image, None of one of which nothing is known
+    images : of each operand its image; None if nothing is known of it
     kept : the name of the one that it takes from a collector buffer, which is not compared with those of the instruction before
 
     Attributes

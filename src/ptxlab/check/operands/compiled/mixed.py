@@ -24,7 +24,7 @@ from ptxlab.check.operands.compiled.tiles import StandingTile, others_stand, wor
 from ptxlab.isa.operations.matrices import MatrixOperand
 from ptxlab.native import address_of
 
-__all__ = ["Kind", "KindOfOperand", "NumberedOperands", "PartialProducts"]
+__all__ = ["Kind", "KindOfOperand", "MixedProducts"]
 
 _WORDS_OF_CHUNK = 4
 _Operands = tuple[MatrixOperand, ...]
@@ -142,7 +142,7 @@ def _library() -> native.Library:
     return library_of(_ask, _note)
 
 
-class NumberedOperands:
+class _NumberedOperands:
     """Operands of products, with a number."""
 
     __slots__ = ("_table", "before", "number", "operands")
@@ -158,12 +158,12 @@ class NumberedOperands:
         return address_of(self._table)
 
 
-class PartialProducts:
+class MixedProducts:
     """Those of a launch."""
 
     def __init__(self) -> None:
         self._numbers: dict[_Operands, int] = {}
-        self._all: list[NumberedOperands] = []
+        self._all: list[_NumberedOperands] = []
         self._calls: dict[Hashable, tuple[list[NDArray[np.int64]], RepetitionCalls]] = {}
 
     def number(self, operands: _Operands) -> int:
@@ -195,10 +195,10 @@ class PartialProducts:
             found = self._calls[about] = [words, *tiles], calls
         return found[1]
 
-    def _numbered(self, operands: _Operands, alike: Container[tuple[_Operands, _Operands]]) -> NumberedOperands:
+    def _numbered(self, operands: _Operands, alike: Container[tuple[_Operands, _Operands]]) -> _NumberedOperands:
         number = self._numbers.setdefault(operands, len(self._all) + 1)
         if number > len(self._all):
-            self._all.append(NumberedOperands(operands, number))
+            self._all.append(_NumberedOperands(operands, number))
         found = self._all[number - 1]
         for each in self._all:
             if (each.operands, operands) in alike:

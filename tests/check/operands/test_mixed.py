@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands.compiled.calls import RepetitionCalls
 from ptxlab.check.operands.compiled.cta_words import CtaTaken, TakenWord
-from ptxlab.check.operands.compiled.partial import Kind, KindOfOperand, PartialProducts
+from ptxlab.check.operands.compiled.mixed import Kind, KindOfOperand, MixedProducts
 from ptxlab.check.operands.compiled.tiles import StandingTile
 from ptxlab.check.operands.words.check import Words
 from ptxlab.engine.context import Word
@@ -43,7 +43,7 @@ class Memory:
         self.last = self.taken.of(0)
         self.last[TakenWord.COLUMNS] = COLUMNS
         self.operands: Any = (Operand(START_A), Operand(START_B))
-        self.products, self.kinds, self.followed = PartialProducts(), (a, b), followed
+        self.products, self.kinds, self.followed = MixedProducts(), (a, b), followed
         for start, kind in ((START_A, a), (START_B, b)):
             self.bring(start, kind)
 

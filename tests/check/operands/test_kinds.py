@@ -18,6 +18,7 @@ from . import kind_kernels
 from .kind_kernels import DESCRIPTORS, NEXT_STEP, TURNS, WAYS, WORDS_FROM, WRONG_WAYS
 
 PAIRS = [(a, b) for a in WAYS for b in WAYS]
+BEGIN = "mov.u32 i, 0; mov.u32 n, 0;"
 COLUMNS_64, COLUMNS_32 = "mov.b32 idesc, 0x08100010;", "mov.b32 idesc, 0x08080010;"
 MISTAKES: dict[str, tuple[str, str]] = {
     "stride of A": (DESCRIPTORS, f"{DESCRIPTORS} @late add.u64 ad, ad, 0x400000000;"),
@@ -75,6 +76,19 @@ def test_compiled_code_repeats_them(pair: tuple[str, str], check: str, handled: 
     assert findings == []
     in_handlers = 4 * TURNS
     assert in_handlers < len(handled) <= in_handlers + 4 * 6
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_beside_words_of_parts(pair: tuple[str, str], handled: list[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads may put words together of parts, so that elements are compared one by one, but they do so elsewhere."""
+    text = kind_kernels.text_of(*pair)
+    assert text.count(BEGIN) == 1
+    text = text.replace(BEGIN, f"{BEGIN} ld.param.u64 from, [p_a]; ld.global.b16 h, [from]; st.shared.b16 [columns+4], h;")
+    text = text.replace(".reg .b32 tid,", ".reg .b16 h;\n.reg .b32 tid,").replace(".align 4 .b32 columns;", ".align 4 .b32 columns[2];")
+    findings, is_right = compared(text, "operands", monkeypatch)
+    assert is_right
+    assert findings == []
+    assert (len(handled) <= 4 * (TURNS + 6)) == (pair != ("box", "box"))
 
 
 @pytest.mark.parametrize(("a", "b", "name"), spread(4, WAYS, WAYS, MISTAKES))

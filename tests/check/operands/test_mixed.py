@@ -16,6 +16,7 @@ from ptxlab.check.operands.compiled.mixed import Kind, KindOfOperand, MixedProdu
 from ptxlab.check.operands.compiled.tiles import StandingTile
 from ptxlab.check.operands.words.check import Words
 from ptxlab.engine.context import Word
+from ptxlab.engine.word_sources import BYTES_APART, GLOBAL_BIT, HALVES_SHIFT, IN_BYTES, LISTED, NO_SOURCE
 from ptxlab.native import address_of
 
 START_A, START_B, SIZE = 1024, 4096, 512
@@ -34,7 +35,7 @@ class Operand:
 class Memory:
     """The shared memory of a CTA, with a product of an A and a B of two kinds."""
 
-    def __init__(self, a: Kind, b: Kind, *, followed: bool = True) -> None:
+    def __init__(self, a: Kind, b: Kind, *, followed: bool = True, joined: bool = False) -> None:
         (self.taken,) = CtaTaken.of_cluster(1)
         (self.words,) = Words.of_cluster([self.taken], 8192)
         self.context: NDArray[np.int64] = np.zeros(len(Word), np.int64)
@@ -43,7 +44,7 @@ class Memory:
         self.last = self.taken.of(0)
         self.last[TakenWord.COLUMNS] = COLUMNS
         self.operands: Any = (Operand(START_A), Operand(START_B))
-        self.products, self.kinds, self.followed = MixedProducts(), (a, b), followed
+        self.products, self.kinds, self.flags = MixedProducts(), (a, b), {"followed": followed, "joined": joined}
         for start, kind in ((START_A, a), (START_B, b)):
             self.bring(start, kind)
 
@@ -59,7 +60,7 @@ class Memory:
     def calls(self, *, alike: bool = True, accumulate: bool = False, a: tuple[int, int] = (-1, 0)) -> tuple[Any, Any]:
         kinds = [KindOfOperand(kind, (TILE,) if kind is Kind.IN_TILES else ()) for kind in self.kinds]
         pairs = {(self.operands, self.operands)} if alike else set()
-        calls: RepetitionCalls = self.products.calls(self.operands, kinds, self.followed, pairs)
+        calls: RepetitionCalls = self.products.calls(self.operands, kinds, pairs, **self.flags)
         return calls.of(0, COLUMNS, accumulate, address_of(self.runs), a)
 
     def asked(self, **about: Any) -> bool:
@@ -184,6 +185,32 @@ def test_an_a_in_tensor_memory() -> None:
         assert memory.asked(a=(column, 8), accumulate=True) == repeated
     memory.taken.copied_to_cells()
     assert not memory.asked(a=(24, 8))
+
+
+SOURCES = {
+    "parts of a list": (LISTED | 5, True),
+    "parts that are noted apart": (IN_BYTES, True),
+    "halves apart": (ADDRESS | 3 << HALVES_SHIFT, True),
+    "bytes apart": (GLOBAL_BIT | BYTES_APART | ADDRESS, True),
+    "neighbours": (GLOBAL_BIT | ADDRESS, False),
+    "zeros": (NO_SOURCE, False),
+}
+"""What may be noted of a word, and whether its parts are compared one by one."""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("place", [1, SIZE // 4 - 1])
+@every_pair
+def test_words_of_parts(a: Kind, b: Kind, place: int, source: str) -> None:
+    noted, apart = SOURCES[source]
+    for start, kind in ((START_A, a), (START_B, b)):
+        memory = Memory(a, b, joined=True)
+        assert memory.asked()
+        memory.words.sources[start // 4 + place] = noted
+        assert memory.asked() == (kind is Kind.OF_WORDS or not apart)
+        memory = Memory(a, b)
+        memory.words.sources[start // 4 + place] = noted
+        assert memory.asked()
 
 
 def test_words_that_are_not_followed() -> None:

@@ -277,7 +277,7 @@ class CompiledProducts:
 
     def _of_kinds(self, operation: AsyncOperation, product: MatrixProduct, parts: Sequence[CtaProduct]) -> ObservedRepetition | None:
         """How compiled code compares a product of operands of different kinds, in each of the CTAs."""
-        if self._joins or any(operand.overlaps for operand in product.operands):
+        if any(operand.overlaps or (self._joins and operand.data < CHUNK) for operand in product.operands):
             return None
         found: list[_PartCalls] = []
         for number, part in enumerate(parts):
@@ -287,7 +287,7 @@ class CompiledProducts:
             if part.accumulator.number >= MOST_ACCUMULATORS or len(known) < len(kinds) or all(each.kind is Kind.IN_TILES for each in known):
                 return None
             about, followed = self._about(product, part, _number(parts, number)), self._by_words and part.memory.words is not None
-            calls = self._mixed.calls(product.operands, known, followed, self._alike)
+            calls = self._mixed.calls(product.operands, known, self._alike, followed=followed, joined=followed and self._joins)
             found.append((part.images, calls.of(*about)))
             if any(each.kind is Kind.OF_WORDS for each in known):
                 assert repeated is not None
@@ -297,6 +297,8 @@ class CompiledProducts:
     def _kind(self, product: MatrixProduct, index: int, part: CtaProduct, repeated: Repeated | None) -> KindOfOperand | None:
         """The kind of an operand in one CTA, None if compiled code cannot tell whether that changes. ``repeated`` has images of words."""
         operand, shared, words = product.operands[index], part.memory.shared, part.memory.words if self._by_words else None
+        if words is not None and words.are_joined(operand):
+            return None
         kind = None if words is None else self._words.kind(operand, words)
         if part.images is not None and part.images.offsets[index] is not None:
             tiles = part.images.standing_tiles(index, shared)

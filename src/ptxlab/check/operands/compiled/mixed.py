@@ -21,7 +21,9 @@ from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord
 from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.check.operands.compiled.tiles import StandingTile, others_stand, words_of_tiles
+from ptxlab.engine.word_sources import BYTES_APART, HALVES_SHIFT
 from ptxlab.isa.operations.matrices import MatrixOperand
+from ptxlab.isa.operations.tiles import CHUNK
 from ptxlab.native import address_of
 
 __all__ = ["Kind", "KindOfOperand", "MixedProducts"]
@@ -54,15 +56,17 @@ class _ProductWord(IntEnum):
     """The words of a product, whose address is `RepetitionWord.IMAGES`.
 
     They are the number of its operands; the address of the table of those that may come before (`Predecessors`); 1 if it is known in this
-    launch from where words come; 1 if an operand is `Kind.OF_WORDS`; and how many operands there are (`_OperandWord`).
+    launch from where words come; 1 if threads may put words together of parts, so that elements are compared one by one; 1 if an operand is
+    `Kind.OF_WORDS`; and how many operands there are (`_OperandWord`).
     """
 
     NUMBER = 0
     BEFORE = 1
     FOLLOWED = 2
-    OF_WORDS = 3
-    COUNT = 4
-    OPERANDS = 5
+    JOINED = 3
+    OF_WORDS = 4
+    COUNT = 5
+    OPERANDS = 6
 
 
 class _OperandWord(IntEnum):
@@ -90,6 +94,9 @@ def _ask(module: native.Module) -> None:
     with code.loop(product.word(_ProductWord.COUNT), entered=True) as i:
         operand = product.at((i * _OperandWord.END) << 3).at(8 * _ProductWord.OPERANDS)
         with code.when(_is_other(code, cta, operand, product.word(_ProductWord.FOLLOWED).ne(0))):
+            code.ret(1)
+        others = product.word(_ProductWord.JOINED).ne(0) & operand.word(_OperandWord.KIND).ne(Kind.OF_WORDS)
+        with code.when(others), code.when(_has_joined_words(code, cta, operand)):
             code.ret(1)
     with code.when(words.word(RepetitionWord.ACCUMULATE).ne(0)):
         with code.when(product.word(_ProductWord.OF_WORDS).eq(0)):
@@ -121,6 +128,17 @@ def _is_other(code: native.Function, cta: native.Value, operand: native.Value, f
         differs = kind.eq(Kind.BROUGHT).select(boxed | ~brought, kind.eq(Kind.UNKNOWN) & source.ne(0))
         other.set(other.get() | in_tiles.select(~boxed, differs))
     return other.get()
+
+
+def _has_joined_words(code: native.Function, cta: native.Value, operand: native.Value) -> native.Value:
+    """Whether parts of a word between the first byte of an operand and its end come from places that are no neighbours."""
+    chunk = native.vector("i64", _WORDS_OF_CHUNK)
+    sources, found = cta.pointer(CtaWord.WORD_SOURCES), code.variable(chunk, 0)
+    start, end = (operand.word(word).operation("udiv", CHUNK) for word in (_OperandWord.START, _OperandWord.STOP))
+    with code.loop(end, start=start, entered=True) as i:
+        found.set(found.get() | sources.load(chunk, i * _WORDS_OF_CHUNK))
+    every = found.get().reduce("or")
+    return ((every & BYTES_APART) | (every >> HALVES_SHIFT)).ne(0)
 
 
 def _note(module: native.Module) -> None:
@@ -175,14 +193,22 @@ class MixedProducts:
         return self._all[number - 1].operands
 
     def calls(
-        self, operands: _Operands, kinds: Sequence[KindOfOperand], followed: bool, alike: Container[tuple[_Operands, _Operands]]
+        self,
+        operands: _Operands,
+        kinds: Sequence[KindOfOperand],
+        alike: Container[tuple[_Operands, _Operands]],
+        *,
+        followed: bool,
+        joined: bool,
     ) -> RepetitionCalls:
         """The calls for a product of operands of these kinds.
 
         Operands that agree with them may come before: ``alike`` has pairs of which none has fewer rows.
+
+        ``followed``: it is known from where words come; ``joined``: threads may put words together of parts.
         """
         numbered = self._numbered(operands, alike)
-        about = numbered.number, followed, *kinds
+        about = numbered.number, followed, joined, *kinds
         found = self._calls.get(about)
         if found is None:
             tiles = [words_of_tiles(each.tiles).reshape(-1) for each in kinds]
@@ -190,7 +216,7 @@ class MixedProducts:
             for operand, each, own in zip(operands, kinds, tiles, strict=True):
                 rows += [each.kind, operand.chunks.item(0), *operand.placed.bounds, len(each.tiles), address_of(own)]
             of_words = any(each.kind is Kind.OF_WORDS for each in kinds)
-            words = np.array([numbered.number, numbered.address, followed, of_words, len(kinds), *rows], np.int64)
+            words = np.array([numbered.number, numbered.address, followed, joined, of_words, len(kinds), *rows], np.int64)
             calls = RepetitionCalls(address_of(words), _library().address("ask"), _library().address("note"))
             found = self._calls[about] = [words, *tiles], calls
         return found[1]

@@ -186,9 +186,9 @@ MIXED = {
 """How threads copy A and B otherwise: bulk copies of 16 bytes for each lane, or after a computation."""
 
 
-def mixed(way: str, turns: int = TURNS) -> str:
-    """The kernel in which A and B come in one of these ways."""
-    text = loop(False, turns)
+def mixed(way: str, turns: int = TURNS, *, pairs: bool = False) -> str:
+    """The kernel in which A and B come in one of these ways, or that for CTA pairs."""
+    text = (of_pairs if pairs else loop)(False, turns)
     for old, new in MIXED[way].items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)

@@ -39,7 +39,7 @@ from .scaled_loop_kernels import (
 CTAS = 2
 KERNELS = {"words": partial(loop, False), "boxes": partial(loop, True), "pairs": partial(of_pairs, True)}
 KERNELS["pairs, words"] = partial(of_pairs, False)
-KERNELS |= {way: partial(mixed, way) for way in MIXED}
+KERNELS |= {way: partial(mixed, way) for way in MIXED} | {f"pairs, {way}": partial(mixed, way, pairs=True) for way in MIXED}
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -226,17 +226,26 @@ class CompiledProducts:
         memory, number = parts[0].memory, parts[0].accumulator.number
         if memory.tensor is None or number >= MOST_ACCUMULATORS:
             return None
+        arrays = self._array_words(product, memory)
+        if arrays is None:
+            return None
+        compared = self.of_two_arrays(product, memory)
+        return self._scales.repetition(operation, product, number, compared, arrays, _number(parts, 0))
+
+    def _array_words(self, product: MatrixProduct, memory: CtaMemory) -> list[ArrayWord] | None:
+        """From which arrays A and B come where that is known of their words; None if a word may come from several."""
+        if memory.words is None or len(product.operands) < PAIR:
+            return []
         arrays = []
-        words = memory.words if len(product.operands) == PAIR else None
-        for first in () if words is None else [operand.chunks.item(0) for operand in product.operands]:
-            source = 0 if words is None else words.addresses.item(first * (CHUNK // WORD))
+        for first in [operand.chunks.item(0) for operand in product.operands]:
+            word = first * (CHUNK // WORD)
+            source = memory.words.addresses.item(word)
             if source and memory.shared.at(first * CHUNK) is None:
                 found = self._reporter.only_array_at(address_in(source))
                 if found is None:
                     return None
-                arrays.append(ArrayWord(first * (CHUNK // WORD), *found))
-        compared = self.of_two_arrays(product, memory)
-        return self._scales.repetition(operation, product, number, compared, arrays, _number(parts, 0))
+                arrays.append(ArrayWord(word, *found))
+        return arrays
 
     def of_two_arrays(self, product: MatrixProduct, memory: CtaMemory) -> bool:
         """Whether A and B are known to come from different arrays."""

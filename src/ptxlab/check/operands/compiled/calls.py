@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.repetitions import Call
     from ptxlab.native import Function, Value
 
-__all__ = ["KEPT_FIRST", "KEPT_LAST", "RepetitionCalls", "RepetitionWord", "has_unknown_a", "library_of", "moved_columns", "note_column"]
+__all__ = ["KEPT_FIRST", "KEPT_LAST", "RepetitionCalls", "RepetitionWord", "is_unknown", "library_of", "moved_columns", "note_column"]
 
 
 class RepetitionWord(IntEnum):
@@ -52,9 +52,10 @@ def library_of(*writers: Callable[[Module], None], exports: tuple[str, ...] = ("
     return compile_ir(module.finish(), exports, opt=1, light=True)
 
 
-def has_unknown_a(words: Value, cta: Value) -> Value:
-    """Whether A is in tensor memory to which something may have been copied (`CtaWord`)."""
-    return words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.CELLS).ne(0)
+def is_unknown(words: Value, cta: Value, last: Value) -> Value:
+    """Whether D has more columns than are known of the accumulator, or A is in tensor memory to which something may have been copied."""
+    of_copies = words.word(RepetitionWord.A_COLUMN).ne(0) & cta.word(CtaWord.CELLS).ne(0)
+    return last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | of_copies
 
 
 def moved_columns(words: Value, last: Value) -> tuple[Value, Value]:

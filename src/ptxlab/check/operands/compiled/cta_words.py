@@ -14,7 +14,7 @@ from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.native import Value
+    from ptxlab.native import Function, Value
 
 __all__ = [
     "MOST_ACCUMULATORS",
@@ -25,6 +25,7 @@ __all__ = [
     "PlacedWord",
     "TakenWord",
     "base_of",
+    "has_tile_between",
     "matrices_at",
     "placed_at",
     "taken_at",
@@ -161,6 +162,15 @@ def taken_at(cta: Value, accumulator: Value) -> Value:
 def placed_at(cta: Value, place: Value) -> Value:
     """Where the words of the tile at a place are."""
     return cta.at(place * (8 * PlacedWord.END) + 8 * _PLACED)
+
+
+def has_tile_between(code: Function, cta: Value, start: Value, stop: Value) -> Value:
+    """Whether a tile may lie between these bytes: that is what `CtaTaken.overlaps` says in Python."""
+    found = code.variable("i1", cta.word(CtaWord.BEYOND).ne(0))
+    with code.loop(MOST_TILES, entered=True) as i:
+        tile = placed_at(cta, i)
+        found.set(found.get() | (tile.word(PlacedWord.START).ult(stop) & tile.word(PlacedWord.STOP).ugt(start)))
+    return found.get()
 
 
 def matrices_at(cta: Value, accumulator: Value) -> Value:

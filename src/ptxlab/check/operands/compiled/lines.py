@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab import native
 from ptxlab.check.operands.compiled.calls import library_of
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, placed_at, words_of_cta
+from ptxlab.check.operands.compiled.cta_words import CtaWord, has_tile_between, words_of_cta
 from ptxlab.engine.context import Word
 from ptxlab.engine.repetitions import CopyWord, each_receiver
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
@@ -29,11 +29,7 @@ def _ask(module: native.Module) -> None:
     context, _, copy = code.parameters
     for each in each_receiver(code, copy):
         cta, start = words_of_cta(context, each.word(CopyWord.RANK)), each.word(CopyWord.OFFSET)
-        found, stop = code.variable("i1", cta.word(CtaWord.BEYOND).ne(0)), start + each.word(CopyWord.SIZE)
-        with code.loop(MOST_TILES, entered=True) as i:
-            tile = placed_at(cta, i)
-            found.set(found.get() | (tile.word(PlacedWord.START).ult(stop) & tile.word(PlacedWord.STOP).ugt(start)))
-        with code.when(found.get()):
+        with code.when(has_tile_between(code, cta, start, start + each.word(CopyWord.SIZE))):
             code.ret(1)
     code.ret(0)
 

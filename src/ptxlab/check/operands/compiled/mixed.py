@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, has_unknown_a, library_of, moved_columns, note_column
-from ptxlab.check.operands.compiled.cta_words import MOST_TILES, CtaWord, PlacedWord, TakenWord, placed_at, words_of_pair
+from ptxlab.check.operands.compiled.calls import RepetitionCalls, RepetitionWord, is_unknown, library_of, moved_columns, note_column
+from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord, has_tile_between, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import Predecessors, is_known, words_of_predecessors
 from ptxlab.check.operands.compiled.tiles import StandingTile, others_stand, words_of_tiles
 from ptxlab.engine.word_sources import BYTES_APART, HALVES_SHIFT
@@ -87,9 +87,7 @@ def _ask(module: native.Module) -> None:
     context, words, _ = code.parameters
     cta, product = words_of_pair(context, words.word(RepetitionWord.CTA)), words.pointer(RepetitionWord.IMAGES)
     last = cta.at(words.word(RepetitionWord.ACCUMULATOR))
-    fewer = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
-    others = words.pointer(RepetitionWord.RUNS).word(0) | cta.word(CtaWord.BEYOND)
-    with code.when(fewer | has_unknown_a(words, cta) | others.ne(0)):
+    with code.when(is_unknown(words, cta, last) | words.pointer(RepetitionWord.RUNS).word(0).ne(0)):
         code.ret(1)
     with code.loop(product.word(_ProductWord.COUNT), entered=True) as i:
         operand = product.at((i * _OperandWord.END) << 3).at(8 * _ProductWord.OPERANDS)
@@ -117,10 +115,7 @@ def _is_other(code: native.Function, cta: native.Value, operand: native.Value, f
     with code.when(in_tiles) as otherwise:
         other.set(others_stand(code, cta, operand.pointer(_OperandWord.TILE_WORDS), operand.word(_OperandWord.TILES)))
         otherwise()
-        with code.loop(MOST_TILES, entered=True) as i:
-            tile = placed_at(cta, i)
-            above = tile.word(PlacedWord.STOP).ugt(operand.word(_OperandWord.START))
-            other.set(other.get() | (above & tile.word(PlacedWord.START).ult(operand.word(_OperandWord.STOP))))
+        other.set(has_tile_between(code, cta, operand.word(_OperandWord.START), operand.word(_OperandWord.STOP)))
     with code.when(followed):
         boxed = cta.pointer(CtaWord.BOXED).load("i8", chunk).ne(0)
         brought = cta.pointer(CtaWord.PREPARED).load("i8", chunk * _WORDS_OF_CHUNK).ne(0)

@@ -17,7 +17,7 @@ from ptxlab.check.operands.compiled.calls import (
     KEPT_LAST,
     RepetitionCalls,
     RepetitionWord,
-    has_unknown_a,
+    is_unknown,
     library_of,
     moved_columns,
     note_column,
@@ -82,7 +82,7 @@ def _ask(module: native.Module) -> None:
     context, words, _ = code.parameters
     cta, images = words_of_pair(context, words.word(RepetitionWord.CTA)), words.pointer(RepetitionWord.IMAGES)
     last, first, end = cta.at(words.word(RepetitionWord.ACCUMULATOR)), *_tiles(cta, images, words)
-    with code.when(last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS)) | has_unknown_a(words, cta)):
+    with code.when(is_unknown(words, cta, last)):
         code.ret(1)
     with code.when(others_stand(code, cta, images.at(8 * _ImagesWord.TILES), images.word(_ImagesWord.COUNT))):
         code.ret(1)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ptxlab import native
-from ptxlab.check.operands.compiled.calls import RepetitionWord, has_unknown_a, moved_columns, note_column
+from ptxlab.check.operands.compiled.calls import RepetitionWord, is_unknown, moved_columns, note_column
 from ptxlab.check.operands.compiled.cta_words import CtaWord, TakenWord, words_of_pair
 from ptxlab.check.operands.compiled.predecessors import is_known, words_of_predecessors
 from ptxlab.check.operands.words.images import WORD, form_of
@@ -116,9 +116,8 @@ def _ask(module: native.Module, name: str, among: bool) -> None:
     with code.when(context.pointer(Word.OPERANDS_TAKEN).eq(0) | images.word(ImagesWord.OPERANDS).eq(0)):
         code.ret(1)
     cta, last, addresses = _memory(context, words)
-    unknown = last.word(TakenWord.COLUMNS).ult(words.word(RepetitionWord.COLUMNS))
     otherwise = cta.word(CtaWord.OTHERWISE).ne(0)
-    with code.when(unknown | has_unknown_a(words, cta) | (_brought(code, cta, images) if among else otherwise)):
+    with code.when(is_unknown(words, cta, last) | (_brought(code, cta, images) if among else otherwise)):
         code.ret(1)
     runs = words.pointer(RepetitionWord.RUNS).word(0).ne(0)
     with code.when(runs & words.word(RepetitionWord.KEPT).ne(0)):

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 import ptxlab
 
+from .scaled_loop_kernels import REST_OF_LOOP
+
 TURNS, LATE = 12, 8
 """The turns of a loop, and the one in which something may be different: there ``late`` holds."""
 WAYS = ("box", "bulk", "words", "computed")
@@ -23,8 +25,6 @@ _WIDTH = 64
 _PLACES = {"a": 0, "b": 16384}
 _BOX = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
 _BULK = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
-_LOADED = ", ".join(f"f{i}" for i in range(64))
-_STORED = "\n".join(f"st.global.f32 [out+{4 * i}], f{i};" for i in range(64))
 MMA = "tcgen05.mma.cta_group::1.kind::f16 [d], ad, bd, idesc, acc;"
 NEXT_STEP = "add.u64 ad, ad, 2; add.u64 bd, bd, 2;"
 DESCRIPTORS = "mov.b32 idesc, 0x08100010; mov.u64 ad, desc; add.u64 bd, desc, 1024;"
@@ -41,14 +41,14 @@ TEXT = f"""
                         .param .u64 t_a, .param .u64 t_b, .param .u64 p_c, .param .u32 p_turns)
 {{
 .reg .pred warp0, one, q, late, mine, acc, more;
-.reg .b32 tid, tile, buffer, slot, done, full, d, idesc, part, i, k, n, to, parity, at, pitch, zero, turns, x<4>;
+.reg .b32 tid, tile, buffer, slot, done, full, d, idesc, part, i, k, n, own, to, parity, at, pitch, cta, turns, x<4>;
 .reg .b64 from, desc, ad, bd, out, w;
 .reg .f32 f<64>;
 .shared .align 1024 .b8 tiles[49152];
 .shared .align 8 .b64 barrier;
 .shared .align 8 .b64 filled;
 .shared .align 4 .b32 columns;
-mov.u32 tid, %tid.x; mov.u32 zero, %ctaid.x; ld.param.u32 turns, [p_turns]; shl.b32 pitch, turns, 7;
+mov.u32 tid, %tid.x; mov.u32 cta, %ctaid.x; ld.param.u32 turns, [p_turns]; shl.b32 pitch, turns, 7;
 setp.lt.u32 warp0, tid, 32; setp.eq.u32 one, tid, 0;
 mov.u32 tile, tiles; mov.u32 slot, columns; mov.u32 done, barrier; mov.u32 full, filled; and.b32 part, tid, 7;
 @warp0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 64;
@@ -79,21 +79,7 @@ STEP:
 setp.ne.u32 acc, n, 0;
 {MMA}
 {NEXT_STEP}
-add.u32 n, n, 1; add.u32 k, k, 1;
-setp.lt.u32 q, k, 4;
-@q bra STEP;
-tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [done];
-NEXT:
-add.u32 i, i, 1;
-setp.lt.u32 more, i, turns;
-@more bra TURN;
-sub.u32 parity, i, 1; and.b32 parity, parity, 1;
-LAST: mbarrier.try_wait.parity.shared::cta.b64 q, [done], parity; @!q bra LAST;
-tcgen05.ld.sync.aligned.32x32b.x64.b32 {{{_LOADED}}}, [d];
-tcgen05.wait::ld.sync.aligned;
-ld.param.u64 out, [p_c];
-mul.wide.u32 w, tid, 256; add.u64 out, out, w;
-{_STORED}
+{REST_OF_LOOP}
 bar.sync 0;
 @warp0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 d, 64;
 ret;
@@ -110,7 +96,7 @@ def _bytes(name: str) -> int:
 
 
 def _copy(name: str, way: str, label: str) -> str:
-    """The part of a turn that brings an operand; ``label`` makes labels its own."""
+    """The part of a turn that brings an operand; ``label`` makes labels its own. A computation adds the number of the CTA, 0."""
     place = f"add.u32 to, buffer, {_PLACES[name]};"
     if way in ("box", "plain"):
         tensor = f"{'m' if way == 'box' else 'w'}_{name}"
@@ -118,7 +104,7 @@ def _copy(name: str, way: str, label: str) -> str:
     if way == "bulk":
         bring = f"mul.wide.u32 w, i, {_bytes(name)}; ld.param.u64 from, [t_{name}]; add.u64 from, from, w;"
         return f"{place} {bring}\n@one {_BULK} [to], [from], {_bytes(name)}, [full];"
-    computed = " ".join(f"add.u32 x{i}, x{i}, zero;" for i in range(4)) if way == "computed" else ""
+    computed = " ".join(f"add.u32 x{i}, x{i}, cta;" for i in range(4)) if way == "computed" else ""
     return f"""setp.lt.u32 mine, tid, {ROWS[name]};
 @!mine bra OVER{label};
 {WORDS_FROM[name]}

@@ -28,6 +28,23 @@ BOX_OF_FACTORS = f"{BOX} [to], [p_s, {{x0, x1}}], [full];"
 ANEW = "setp.ne.u32 acc, n, 0;"
 _LOADED = ", ".join(f"f{i}" for i in range(64))
 _STORED = "\n".join(f"st.global.f32 [out+{4 * i}], f{i};" for i in range(64))
+REST_OF_LOOP = f"""add.u32 n, n, 1; add.u32 k, k, 1;
+setp.lt.u32 q, k, 4;
+@q bra STEP;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [done];
+NEXT:
+add.u32 i, i, 1;
+setp.lt.u32 more, i, turns;
+@more bra TURN;
+sub.u32 parity, i, 1; and.b32 parity, parity, 1;
+LAST: mbarrier.try_wait.parity.shared::cta.b64 q, [done], parity; @!q bra LAST;
+tcgen05.ld.sync.aligned.32x32b.x64.b32 {{{_LOADED}}}, [d];
+tcgen05.wait::ld.sync.aligned;
+ld.param.u64 out, [p_c];
+mad.lo.u32 own, cta, 128, tid;
+mul.wide.u32 w, own, 256; add.u64 out, out, w;
+{_STORED}"""
+"""What follows the product of a step: the next of four steps, the commit, the next turn; at the end each thread stores its row."""
 _BY_THREADS = f"""
 mov.u32 k, 0; mov.u64 from, row;
 CHUNK:
@@ -119,22 +136,7 @@ STEP:
 {ANEW}
 {MMA}
 add.u64 ad, ad, 2; add.u64 bd, bd, 2;
-add.u32 n, n, 1; add.u32 k, k, 1;
-setp.lt.u32 q, k, 4;
-@q bra STEP;
-tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [done];
-NEXT:
-add.u32 i, i, 1;
-setp.lt.u32 more, i, turns;
-@more bra TURN;
-sub.u32 parity, i, 1; and.b32 parity, parity, 1;
-LAST: mbarrier.try_wait.parity.shared::cta.b64 q, [done], parity; @!q bra LAST;
-tcgen05.ld.sync.aligned.32x32b.x64.b32 {{{_LOADED}}}, [d];
-tcgen05.wait::ld.sync.aligned;
-ld.param.u64 out, [p_c];
-mad.lo.u32 own, cta, 128, tid;
-mul.wide.u32 w, own, 256; add.u64 out, out, w;
-{_STORED}
+{REST_OF_LOOP}
 bar.sync 0;
 @warp0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 d, 128;
 ret;

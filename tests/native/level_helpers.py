@@ -27,13 +27,15 @@ _SSE4 = ("sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2")
 _AVX2 = (*_SSE4, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _VNNI = (*_AVX512, "avx512vnni")
+_VBMI2 = (*_VNNI, "avx512vbmi", "avx512vbmi2")
 X86_LEVELS = {
     "SSE2": _x86("x86-64", "sse", "sse2"),
     "SSE4": _x86("x86-64-v2", *_SSE4),
     "AVX2": _x86("x86-64-v3", *_AVX2),
     "AVX-512": _x86("x86-64-v4", *_AVX512),
     "AVX-512 VNNI": _x86("x86-64-v4", *_VNNI),
-    "AVX-512 VBMI2": _x86("x86-64-v4", *_VNNI, "avx512vbmi", "avx512vbmi2"),
+    "AVX-512 VBMI2": _x86("x86-64-v4", *_VBMI2),
+    "AVX-512 BITALG": _x86("x86-64-v4", *_VBMI2, "avx512bitalg"),
 }
 AARCH64 = processor("aarch64-unknown-linux-gnu", "generic", {})
 """What every AArch64 processor has."""

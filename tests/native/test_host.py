@@ -17,12 +17,20 @@ _MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 def test_levels_have_what_their_names_say() -> None:
-    assert [level.vector_bits for level in LEVELS.values()] == [128, 128, 256, 512, 512, 512, 128]
-    assert [level.has_half for level in LEVELS.values()] == [False, False, True, True, True, True, True]
-    assert [level.has_pair_byte_dot for level in LEVELS.values()] == [False, *[True] * 5, False]
-    assert [level.has_added_dots for level in LEVELS.values()] == [*[False] * 4, True, True, False]
-    assert [level.has_funnel_shift for level in LEVELS.values()] == [*[False] * 5, True, False]
-    assert [level.has_mxcsr for level in LEVELS.values()] == [*[True] * 6, False]
+    assert [level.vector_bits for level in LEVELS.values()] == [128, 128, 256, 512, 512, 512, 512, 128]
+    assert [level.has_half for level in LEVELS.values()] == [False, False, *[True] * 6]
+    assert [level.has_pair_byte_dot for level in LEVELS.values()] == [False, *[True] * 6, False]
+    assert [level.has_added_dots for level in LEVELS.values()] == [*[False] * 4, True, True, True, False]
+    assert [level.has_funnel_shift for level in LEVELS.values()] == [*[False] * 5, True, True, False]
+    assert [level.prefers_float64_sums for level in LEVELS.values()] == [*[False] * 6, True, False]
+    assert [level.has_mxcsr for level in LEVELS.values()] == [*[True] * 7, False]
+
+
+def test_float64_sums_are_not_for_processors_with_other_units_for_integers() -> None:
+    level = LEVELS["AVX-512 BITALG"]
+    features = dict.fromkeys((name[1:] for name in level.features.split(",")), True)
+    assert processor(level.triple, "icelake-server", features).prefers_float64_sums
+    assert not processor(level.triple, "znver5", features).prefers_float64_sums
 
 
 def test_this_processor_is_what_llvm_finds() -> None:

@@ -22,7 +22,8 @@ INSTRUCTIONS = {
     "AVX2": ({r"\tvmulps\b.*%ymm", r"\tvpmaddubsw\b.*%ymm", r"\tvcvttps2dq\b.*%ymm"}, {ZMM, r"vpdpbusd", r"vpternlog"}),
     "AVX-512": ({r"\tvmulps\b.*%zmm", r"\tvpmaddubsw\b.*%zmm", r"\tvcvtdq2ps\t\{rz-sae\}.*%zmm"}, {r"vpdpbusd"}),
     "AVX-512 VNNI": ({r"\tvmulps\b.*%zmm", r"\tvpdpbusd\b.*%zmm"}, {r"vpmaddubsw"}),
-    "AVX-512 VBMI2": ({r"\tvmulps\b.*%zmm", r"\tvpdpbusd\b.*%zmm"}, {r"vpmaddubsw"}),
+    "AVX-512 VBMI2": ({r"\tvmulps\b.*%zmm", r"\tvpdpbusd\b.*%zmm"}, {r"vpmaddubsw", r"vfmadd...pd"}),
+    "AVX-512 BITALG": ({r"\tvfmadd...pd\t\{rd-sae\}, %zmm", r"\tvpopcntw\b.*%zmm", r"\tvpdpwssd\b.*%zmm"}, {r"vpmaddubsw"}),
     "NEON": ({r"\tfmul\tv\d+\.4s", r"\tfcvtzs\tv\d+\.4s", r"\tmla\tv\d+\.4s", r"\tumax\tv\d+\.16b"}, {r"\tsdot\b", r"\tz\d+\."}),
 }
 """Expressions for instructions that the code of a level has, and for those that it must not have."""

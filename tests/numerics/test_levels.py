@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ptxlab import numerics
+from ptxlab.formats import encode
 from tests.native.level_helpers import LEVELS, functions_of
 from tests.sweep_helpers import first_of_each
 
@@ -68,6 +69,37 @@ def test_integers(level: str) -> None:
             for saturate in (False, True):
                 given = {"arch": "tcgen05", "kind": "i8", "a": a, "b": b, "d": "s32", "A": A, "B": B, "C": C, "saturate": saturate}
                 assert np.array_equal(numerics.mma(**given), numerics.reference.mma(**given))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_sums_of_more_than_32_bits(level: str) -> None:
+    """Sixteen products that are almost four units of the largest exponent, and C of the same sign."""
+    rng = np.random.default_rng(11)
+    A, B = (np.full((rows, 16), 0x3FFF, np.uint16) for rows in (5, 64))
+    A[:, 0] -= rng.integers(0, 512, 5, np.uint16)
+    A[::2] |= 0x8000
+    B[1] ^= 0x8000
+    C = rng.uniform(-4, 4, (5, 64)).astype(np.float32)
+    given = {"arch": "tcgen05", "kind": "f16", "a": "f16", "b": "f16", "d": "f32", "A": A, "B": B, "C": C}
+    exact = numerics.reference.mma(**given)
+    assert (np.abs(exact.view(np.float32)) >= 64).any()
+    with functions_of(level):
+        assert np.array_equal(numerics.mma(**given), exact)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("fmt", ["f16", "bf16"])
+def test_infinite_accumulators_beside_finite_products(fmt: str, level: str) -> None:
+    """No cell is without products, nor are there rows that fill a block."""
+    rng = np.random.default_rng(12)
+    A, B = (encode(rng.uniform(1, 2, (rows, 16)) * rng.choice([-1, 1], (rows, 16)), fmt) for rows in (6, 64))
+    C = rng.standard_normal((6, 64)).astype(np.float32)
+    for place, value in enumerate((np.inf, -np.inf, np.nan, 3e38, -3e38)):
+        C[place, 7 * place] = value
+    given = {"arch": "tcgen05", "kind": "f16", "a": fmt, "b": fmt, "d": "f32", "A": A, "B": B, "C": C}
+    exact = numerics.reference.mma(**given)
+    with functions_of(level):
+        assert np.array_equal(numerics.mma(**given), exact)
 
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 2.0**-1074, -(2.0**-1022), 2.0**-530, 2.0**512, -1.7e308, float("inf"), -float("inf"), float("nan")]

@@ -20,8 +20,10 @@ class Host:
     """Target triple, name and features as LLVM states them, the widest vector in bits, and what it has.
 
     That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two products of bytes, sums of two products of
-    16-bit integers and of four products of bytes that are added to a number, funnel shifts, the control register MXCSR, and with how many
-    instructions that select 32 halves from registers a look-up of 32 entries takes no longer than with gathers from memory.
+    16-bit integers and of four products of bytes that are added to a number, funnel shifts, the control register MXCSR, with how many
+    instructions that select 32 halves from registers a look-up of 32 entries takes no longer than with gathers from memory, and whether
+    products are truncated and added sooner in float64 than as integers. That is so where one instruction counts the bits of each lane, and
+    where the same units execute instructions on integers and on floating point. AMD's processors have others for integers.
     """
 
     triple: str
@@ -36,6 +38,7 @@ class Host:
     has_funnel_shift: bool
     has_mxcsr: bool
     table_permutations: int
+    prefers_float64_sums: bool
 
 
 _TARGET: ContextVar[Host | None] = ContextVar("target", default=None)
@@ -87,6 +90,7 @@ def processor(triple: str, cpu: str, features: Mapping[str, bool]) -> Host:
         bits = 512
     else:
         bits = 256 if features.get("avx2") else 128
+    is_zen = cpu.startswith("znver")
     is_aarch64 = triple.partition("-")[0] in ("aarch64", "arm64")
     return Host(
         triple,
@@ -100,5 +104,6 @@ def processor(triple: str, cpu: str, features: Mapping[str, bool]) -> Host:
         bool(features.get("avx512vnni") and features.get("avx512vl")),
         bool(features.get("avx512vbmi2")),
         bool(features.get("sse")),
-        0 if bits < 512 else 8 if cpu.startswith("znver") else 4,
+        0 if bits < 512 else 8 if is_zen else 4,
+        bool(bits == 512 and features.get("avx512bitalg") and features.get("avx512vnni") and not is_zen),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -296,20 +296,22 @@ class Value:
         one = self.function.emit(f"insertelement {type} poison, {self.type} {self.ref}, i32 0", type)
         return self.function.emit(f"shufflevector {type} {one.ref}, {type} poison, <{lanes} x i32> zeroinitializer", type)
 
+    def chosen(self, which: Iterable[int], other: Value | None = None) -> Value:
+        """Lanes of a vector and of another one, whose lanes are numbered after those of the first."""
+        indices = [f"i32 {lane}" for lane in which]
+        second = f"{self.type} poison" if other is None else f"{other}"
+        text = f"shufflevector {self}, {second}, <{len(indices)} x i32> <{', '.join(indices)}>"
+        return self.function.emit(text, vector(element_of(self.type), len(indices)))
+
     def part(self, first: int, lanes: int) -> Value:
-        """Some lanes of a vector."""
-        which = ", ".join(f"i32 {first + i}" for i in range(lanes))
-        text = f"shufflevector {self.type} {self.ref}, {self.type} poison, <{lanes} x i32> <{which}>"
-        return self.function.emit(text, vector(element_of(self.type), lanes))
+        """Some neighbouring lanes of a vector."""
+        return self.chosen(range(first, first + lanes))
 
     def interleave(self, other: Value) -> tuple[Value, Value]:
         """The lanes of this vector and of another one in turns, as two vectors."""
         lanes = lanes_of(self.type)
-        found = []
-        for first in (0, lanes // 2):
-            which = ", ".join(f"i32 {lane}, i32 {lane + lanes}" for lane in range(first, first + lanes // 2))
-            found.append(self.function.emit(f"shufflevector {self}, {other}, <{lanes} x i32> <{which}>", self.type))
-        return found[0], found[1]
+        both = [lane + side for lane in range(lanes) for side in (0, lanes)]
+        return self.chosen(both[:lanes], other), self.chosen(both[lanes:], other)
 
     def reduce(self, name: str) -> Value:
         """One value of all lanes: ``or``, ``umin`` and the like."""

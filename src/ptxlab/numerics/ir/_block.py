@@ -8,6 +8,7 @@ from ptxlab.native import host
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import NARROW, Step
 from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum, is_avx512
+from ptxlab.numerics.ir._float64_sums import sums_in_float64
 from ptxlab.numerics.ir._general import LANES
 from ptxlab.numerics.ir.prepare import FLAGGED, FLAGS, PADDED, SCALES, VALUES
 
@@ -21,8 +22,9 @@ SUMS_AT_ONCE = 4
 """Vectors of cells to which terms are added in one loop."""
 VECTORS = 2
 """Vectors of cells of a row that are done together: with those of a second row, registers hold all that their sums need."""
-PAIRED_VECTORS = 4
-"""The same for integer dot products, which are quickly done beside what stands around them."""
+MORE_VECTORS = 4
+"""The same for integer dot products, which are quickly done beside what stands around them, and for sums in float64, which wait for each
+other."""
 
 
 def reads_pairs(step: Step) -> bool:
@@ -74,6 +76,7 @@ class Block:
     Attributes
     ----------
     unrolled : elements of one turn of the loop that adds terms; one where it rarely runs, since more take longer to compile
+    in_float64 : whether products are added in float64, where the sums fit 32 bits
     """
 
     def __init__(self, code: Function, a: Value, step: Step, lanes: int, *, small: bool) -> None:
@@ -82,8 +85,9 @@ class Block:
         self.rounds_toward_zero = rounds_toward_zero(step, lanes, small=small)
         self.narrow = "i8" if small else "i16"
         self.has_pairs = reads_pairs(step)
-        self.groups = PAIRED_VECTORS if self.has_pairs else max(VECTORS, LANES // lanes)
-        self.unrolled = 1 if self.has_pairs else UNROLLED
+        self.in_float64 = has_fields(step, small=small) and adds_directly(step) and sums_in_float64(step, lanes)
+        self.groups = MORE_VECTORS if self.has_pairs or self.in_float64 else max(VECTORS, LANES // lanes)
+        self.unrolled = 1 if self.has_pairs or self.in_float64 else UNROLLED
         self.a, self.abad, self.a_scale = (a.pointer(i) for i in (VALUES, FLAGS, SCALES))
         self.lda = a.word(PADDED)
         self.a_flagged = a.word(FLAGGED).ne(0)

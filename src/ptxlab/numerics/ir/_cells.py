@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ LOWERED = 59
 """How much smaller the exponents of products of bytes are made before they are raised: the least of them stay normal, those of products
 that are far below the window become zero with any raise that is not negative, and so does zero with the largest raise."""
 LARGEST_RAISE = 126
+MIDDLE = 1 << 22
+"""The first bit of the fraction of a float32."""
 
 
 class FieldCells:
@@ -30,6 +32,7 @@ class FieldCells:
 
     Attributes
     ----------
+    top : the field of the largest exponent, with a fraction if sums are in float64: 1.5 times a power of two
     up, down : what makes a product a number of units of the window's last bit, and such a number a value
     first : C in these units
     """
@@ -38,23 +41,39 @@ class FieldCells:
         step = self.step = block.step
         self.row, self.m = row, m
         c = self.c = row.acc.load(vector("i32", block.lanes), m)
-        products = exponent.convert("zext", "i32") << 23
-        self.top = products.max(c & F32_INFINITY)
-        self.up = (c.constant((127 + LOWERED + step.window) << 23) - self.top).variable()
+        field = exponent.convert("zext", "i32")
+        self.fraction = MIDDLE if block.in_float64 else 0
+        products = field.intrinsic("fshl", field.constant(MIDDLE << 9), field.constant(23)) if block.in_float64 else field << 23
+        self.top = products.max((c & F32_INFINITY) | self.fraction)
+        self.up = (self._field(127 + LOWERED + step.window) - self.top).variable()
+
+    def _field(self, exponent: int) -> Value:
+        """An exponent field as `top` has it."""
+        return self.c.constant((exponent << 23) + self.fraction)
 
     @staticmethod
-    def lost(block: Block, cells: Sequence[Any], m: Value) -> Value:
+    def lost(block: Block, cells: Sequence[Any], m: Value, without_products: Value | None) -> Value:
         """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products.
 
         One unsigned maximum finds all that is rare: it is past what the least product has if there are no products, or if C is so large
-        that no product reaches the window, which makes `up` negative.
+        that no product reaches the window, which makes `up` negative. Sums in float64 do not need `up`: given whether there are cells
+        without products, the maximum is that of `top`, which shows infinite ones.
         """
         code = block.code
         found = code.variable("i1", 0)
-        most: Value = reduce(lambda one, other: one.intrinsic("umax", other), (cell.up.get() for cell in cells))
-        with code.when(most.uge((127 + LOWERED + block.step.window - LEAST_FIELD) << 23).reduce("or")):
-            alone = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
-            found.set(reduce(or_, (cell.top.eq(F32_INFINITY) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
+        infinite = cells[0]._field(255)
+
+        def most(numbers: Iterable[Value]) -> Value:
+            return reduce(lambda one, other: one.intrinsic("umax", other), numbers)
+
+        if without_products is None:
+            beyond = (127 + LOWERED + block.step.window - LEAST_FIELD) << 23
+            is_rare = most(cell.up.get() for cell in cells).uge(beyond).reduce("or")
+        else:
+            is_rare = without_products | most(cell.top for cell in cells).eq(infinite).reduce("or")
+        with code.when(is_rare):
+            alone = [cell.top.eq(cell._field(LEAST_FIELD)) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
+            found.set(reduce(or_, (cell.top.eq(infinite) | tiny for cell, tiny in zip(cells, alone, strict=True))).reduce("or"))
             for cell in cells:
                 cell.bound()
         with code.when(block.a_flagged):
@@ -68,12 +87,12 @@ class FieldCells:
 
     @property
     def first(self) -> Value:
-        up = self.top.constant((2 * 127 + self.step.window) << 23) - self.top
+        up = self._field(2 * 127 + self.step.window) - self.top
         return (self.c.bits("float") * up.bits("float")).convert("fptosi", "i32")
 
     @property
     def down(self) -> Value:
-        return (self.top - (self.step.window << 23)).bits("float")
+        return (self.top - ((self.step.window << 23) + self.fraction)).bits("float")
 
     def scaled(self, product: Value) -> Value:
         """A product with a lowered factor, in units of the window's last bit, or less than one such unit."""
@@ -131,7 +150,7 @@ class ExponentCells:
         self.first = (value * up.bits("float")).convert("fptosi", "i32")
 
     @staticmethod
-    def lost(block: Block, cells: Sequence[Any], m: Value) -> Value:
+    def lost(block: Block, cells: Sequence[Any], m: Value, without_products: Value | None) -> Value:
         """Whether there are cells that `general` has to do."""
         flagged: list[Value] = [cell.flagged for cell in cells]
         return reduce(or_, flagged).reduce("or")

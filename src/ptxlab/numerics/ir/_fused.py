@@ -28,6 +28,7 @@ from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._block import SUMS_AT_ONCE, UNROLLED, Block, Doubles, Row, adds_directly, may_overflow, rounds_toward_zero
 from ptxlab.numerics.ir._cells import LOWERED, Cells, DoubleSum, IntegerSum, largest_magnitude
+from ptxlab.numerics.ir._float64_sums import STRETCH, Float64Sums
 from ptxlab.numerics.ir._floating_point_control import FLUSH_TO_ZERO, TOWARD_ZERO, floating_point_control
 from ptxlab.numerics.ir._general import LANES, MOST_PRODUCTS, general
 from ptxlab.numerics.ir.prepare import (
@@ -52,8 +53,8 @@ MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
 """Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
-STRETCH = 256
-"""Cells of a row whose largest exponents are found before their sums."""
+ROWS = 16
+"""Rows of B of which what is read of them is kept."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 scale"
 
 
@@ -115,27 +116,62 @@ class Fused(Block):
         self.sign = self.options["sign"].splat(lanes)
         assert 2 * step.k <= MOST_PRODUCTS
         self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(2)]
-        self.factors = [code.stack(f"[{MOST_PRODUCTS} x float]", 64) for _ in range(2)]
-        with code.loop(code["n"], 2) as n:
-            several = (n + 1).lt(code["n"])
-            flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | self.options["scale"]
-            together = several & flagged.eq(0)
-            turns = (together | several.eq(0)).select(n + 1, n + 2)
-            with code.loop(turns, start=n) as first:
-                self._two_rows(first, together.select(n + 1, first))
+        self.factors = code.stack(f"[{ROWS * MOST_PRODUCTS} x float]", 64)
+        self.repeated = code.stack(f"[{ROWS * MOST_PRODUCTS} x i32]", 64)
+        self.float64 = Float64Sums(code, step, ROWS) if self.in_float64 else None
+        with code.loop(code["m"], STRETCH) as first:
+            self._rows(first, (first + STRETCH).min(code["m"]))
 
-    def _two_rows(self, first: Value, second: Value) -> None:
-        """All cells of two rows, or of one that is given twice."""
+    def _rows(self, start: Value, end: Value) -> None:
+        """All cells of some rows of A."""
         code = self.code
-        rows = [PreparedRow(self, n, factors) for n, factors in zip((first, second), self.factors, strict=True)]
-        self.is_one = first.eq(second)
-        with code.when(code["keep"].eq(0)), code.loop(code["m"], self.lanes) as m:
+        if self.float64:
+            self.float64.read(self.a, self.lda, start, end)
+        with code.loop(code["n"], ROWS) as first:
+            last = (first + ROWS).min(code["n"])
+            with code.loop(last, start=first, entered=True) as n:
+                self._read_row(n, n - first)
+            with code.loop(last, 2, first, entered=True) as n:
+                several = (n + 1).lt(last)
+                flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | self.options["scale"]
+                together = several & flagged.eq(0)
+                turns = (together | several.eq(0)).select(n + 1, n + 2)
+                with code.loop(turns, start=n) as one:
+                    self._two_rows([PreparedRow(self, each, each - first) for each in (one, together.select(n + 1, one))], start, end)
+
+    def _read_row(self, n: Value, place: Value) -> None:
+        """Keep what is read of a row of B at a place."""
+        code, at = self.code, place * MOST_PRODUCTS
+        if self.float64:
+            self.float64.read_row(self.b.at(n * self.ldb, "float"), self.options["sign"], place)
+        else:
+            self._lower(n, self.factors.at(at, "float"))
+        if self.small:
+            exponents = self.b_exponents.at(n * self.ldb, self.narrow)
+            with code.loop(code["count"], CHUNK, entered=True) as k:
+                self.repeated.store(exponents.load(vector("i8", CHUNK), k).convert("zext", "i32") * 0x01010101, at + k)
+
+    def _lower(self, n: Value, factors: Value) -> None:
+        """Write `Row.factors`."""
+        code = self.code
+        with code.loop(code["count"], CHUNK, entered=True) as k:
+            some = self.b.at(n * self.ldb, "float").load(vector("float", CHUNK), k)
+            lowered = some * 2.0**-LOWERED if self.small else some
+            factors.store((lowered.bits("i32") ^ self.options["sign"]).bits("float"), k)
+
+    def _two_rows(self, rows: list[PreparedRow], start: Value, end: Value) -> None:
+        """Cells of two rows, or of one that is given twice."""
+        code = self.code
+        self.is_one = rows[0].n.eq(rows[1].n)
+        if self.float64:
+            self.float64.begin([row.place for row in rows])
+        with code.when(code["keep"].eq(0)), code.loop(end, self.lanes, start) as m:
             for row in rows:
                 row.acc.store(code.const(vector("i32", self.lanes), 0), m)
-        with code.when((self.bbad.load("i32", first) | self.options["scale"]).eq(0)) as special:
-            self._blocks(rows)
+        with code.when((self.bbad.load("i32", rows[0].n) | self.options["scale"]).eq(0)) as special:
+            self._blocks(rows, start, end)
             special()
-            with code.loop(code["m"], LANES) as m:
+            with code.loop(end, LANES, start) as m:
                 self._general(rows[0], m)
 
     def _general(self, row: PreparedRow, m: Value) -> None:
@@ -145,28 +181,33 @@ class Fused(Block):
         with floating_point_control(code, 0) if self.is_controlled else nullcontext():
             code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
-    def _blocks(self, rows: list[PreparedRow]) -> None:
-        """All cells of some rows.
+    def _blocks(self, rows: list[PreparedRow], start: Value, end: Value) -> None:
+        """Cells of some rows.
 
         LLVM does not know that an opaque number is a counter: it would keep one for each array, more than there are registers.
         """
         code = self.code
-        with code.loop(code["m"], STRETCH) as first:
-            end = (first + STRETCH).min(code["m"])
-            with code.loop(end, 2 * self.width, first, entered=True) as m:
-                here = code.opaque(m)
-                places = here, (here + self.width).lt(end).select(here + self.width, here)
-                for found, largest in zip(self.largest, self._largest_exponents(rows, places), strict=True):
-                    for place, some in zip(places, largest, strict=True):
-                        found.store(some, place - first)
-            with code.loop(end, self.groups * self.lanes, first, entered=True) as m:
-                here = code.opaque(m)
-                self._block(rows, here, [found.at(here - first, self.narrow) for found in self.largest])
+        without_products = code.variable("i1", 0) if self.in_float64 else None
+        with code.loop(end, 2 * self.width, start, entered=True) as m:
+            here = code.opaque(m)
+            places = here, (here + self.width).lt(end).select(here + self.width, here)
+            exponents = self._largest_exponents(rows, places)
+            for found, largest in zip(self.largest, exponents, strict=True):
+                for place, some in zip(places, largest, strict=True):
+                    found.store(some, place - start)
+            if without_products:
+                least = reduce(lambda one, other: one.intrinsic("umin", other), chain(*exponents))
+                without_products.set(without_products.get() | least.eq(LEAST_FIELD).reduce("or"))
+        with code.loop(end, self.groups * self.lanes, start, entered=True) as m:
+            here = code.opaque(m)
+            self._block(rows, here, here - start, without_products.get() if without_products else None)
 
-    def _block(self, rows: list[PreparedRow], m: Value, largest: list[Value]) -> None:
+    def _block(self, rows: list[PreparedRow], m: Value, place: Value, without_products: Value | None) -> None:
+        """The cells from the m-th on, which is at a place among those that are done together."""
         code = self.code
+        largest = [found.at(place, self.narrow) for found in self.largest]
         cells = self.cells(rows, m, largest)
-        with code.when(self.cell.lost(self, cells, m)) as otherwise:
+        with code.when(self.cell.lost(self, cells, m, without_products)) as otherwise:
             with code.loop(m + self.groups * self.lanes, LANES, m) as here:
                 self._general(rows[0], here)
                 with code.when(self.is_one.eq(0)):
@@ -182,6 +223,8 @@ class Fused(Block):
                     self.add_terms(m, sums)
                     exact()
                     self._add_dots(rows, m, sums, shifts)
+            elif self.float64:
+                self.float64.add([row.place for row in rows], place, sums)
             else:
                 self.add_terms(m, sums)
             converted = [each.converted(self.rounds_toward_zero) for each in sums]
@@ -191,6 +234,9 @@ class Fused(Block):
                 return
             with code.when(overflow) as otherwise:
                 parts = [[getattr(row, part) for row in rows] for part in ("acc", "factors", "scale")]
+                if self.in_float64:
+                    for row in rows:
+                        self._lower(row.n, row.factors)
                 code.call(self.doubles, "void", code["a"], m, code["count"], *chain(*parts), *largest)
                 otherwise()
                 self._store(sums, converted)
@@ -257,7 +303,7 @@ class Fused(Block):
             steps = [first + j for j in range(UNROLLED)]
             a = [[self.a_exponents.load(some, k * self.lda + m) for k in steps] for m in places]
             for row, found in zip(rows, largest, strict=True):
-                b = [row.exponents.load(self.narrow, k).splat(self.width) for k in steps]
+                b = [row.exponent(k) for k in steps]
                 for exponents, each in zip(a, found, strict=True):
                     sums = [x + y for x, y in zip(exponents, b, strict=True)]
                     # Pairs first: a chain of maxima would wait for each of them.
@@ -266,20 +312,27 @@ class Fused(Block):
 
 
 class PreparedRow(Row):
-    """A row with what is read of its row of B; its factors are written to the memory that is given for them."""
+    """A row with its row of B, of which what is read is kept at a place among some."""
 
-    def __init__(self, kernel: Fused, n: Value, factors: Value) -> None:
+    def __init__(self, kernel: Fused, n: Value, place: Value) -> None:
         code = kernel.code
         scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.options["scale"]
-        super().__init__(code["acc"].at(n * code["stride"]), factors, scale)
+        super().__init__(code["acc"].at(n * code["stride"]), kernel.factors.at(place * MOST_PRODUCTS, "float"), scale)
+        self.n, self.place, self.kernel = n, place, kernel
         line = n * kernel.ldb
         self.values = kernel.b.at(line, "float")
-        with code.loop(code["count"], CHUNK, entered=True) as k:
-            some = self.values.load(vector("float", CHUNK), k)
-            lowered = some * 2.0**-LOWERED if kernel.small else some
-            factors.store((lowered.bits("i32") ^ kernel.options["sign"]).bits("float"), k)
-        self.exponents = kernel.b_exponents.at(line, kernel.narrow)
+        self.exponents = kernel.repeated.at(place * MOST_PRODUCTS, "i32") if kernel.small else kernel.b_exponents.at(line, "i16")
         self.general_exponents = kernel.be.at(line, kernel.general_exponent)
         if kernel.has_pairs:
             self.pairs = kernel.b_pairs.at(line, "i16")
             self.unit, self.bits = (array.load("i32", n) for array in (kernel.b_units, kernel.b_bits))
+
+    def exponent(self, k: Value) -> Value:
+        """The exponent of an element in as many lanes as there are cells in four vectors.
+
+        A byte is kept as a word that repeats it: only words are put into all lanes by a load.
+        """
+        kernel = self.kernel
+        if not kernel.small:
+            return self.exponents.load("i16", k).splat(kernel.width)
+        return self.exponents.load("i32", k).splat(kernel.lanes).cast(vector("i8", kernel.width))

@@ -37,6 +37,8 @@ LENGTHS = {
     "gl_mm_multicast_bf16": {"k": 1024},
     "gl_mm_fp16": {"k": 1024},
     "mm_batched_fp16": {"k": 1024},
+    "mm_weights_int8": {"k": 1024},
+    "mm_desc_weights_int8": {"k": 1024},
     "flash_fp16": {"s": 1024},
     "flash_causal_fp16": {"s": 1024},
     "flash_ws_fp16": {"s": 2048},
@@ -44,6 +46,8 @@ LENGTHS = {
     "sm90_mm_bt_int8": {"k": 2048},
     "sm90_mm_device_desc_fp16": {"k": 1024},
     "sm90_mm_ws_fp16": {"k": 1024},
+    "sm90_mm_weights_int8": {"k": 1024},
+    "sm90_mm_desc_weights_int8": {"k": 1024},
     "sm90_flash_fp16": {"s": 1024},
     "sm90_flash_ws_fp16": {"s": 1024},
 }

@@ -28,7 +28,7 @@ RAGGED = {"n", "rows", "cols", "R", "C"}  # integers that the compiler must not 
 HOPPER = (
     "mm_ptr_fp16", "mm_ptr_tf32", "mm_bt_e4m3", "mm_bt_int8", "mm_device_desc_fp16", "mm_host_desc_fp16_cta2", "mm_persistent_ws_fp16",
     "mm_tile_128x256_bf16", "mm_tile_64x64_fp16", "mm_tile_64x128_e5m2", "mm_batched_fp16", "mm_gelu_bf16", "mm_split_k_fp16", "flash_fp16",
-    "flash_causal_fp16", "softmax_fp32", "layer_norm_fp16",
+    "flash_causal_fp16", "softmax_fp32", "layer_norm_fp16", "mm_weights_int8", "mm_desc_weights_int8",
 )  # fmt: skip
 
 
@@ -175,6 +175,13 @@ def kernels() -> dict[str, tuple[Any, dict[str, str], dict[str, Any], dict[str, 
             gemm.mm_split_k_ordered,
             split | {"locks": "*i32"},
             tile(64, 128, 64, SPLIT=4),
+            staged,
+        ),
+        "mm_weights_int8": (gemm.mm_weights, signature("a:*fp16 b:*i8 c:*fp16 M N K"), tile(128, 128, 64), staged),
+        "mm_desc_weights_int8": (
+            gemm.mm_desc_weights,
+            signature("K", ad=desc("fp16", 128, 64), bd=desc("i8", 64, 128), cd=desc("fp16", 128, 128)),
+            tile(128, 128, 64),
             staged,
         ),
         "mm_tile_128x256_bf16": (

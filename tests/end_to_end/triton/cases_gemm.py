@@ -127,6 +127,14 @@ def split_k(name: str, m: int, n: int, k: int) -> Case:
     return Case(name, (m // 128, n // 64, 4), [a, b, c, m, n, k], {"c": want}, {"c": c}, order_dependent=True)
 
 
+def weights(name: str, m: int, n: int, k: int, wild: bool = False) -> Case:
+    """b is [K, N] of int8, by tensor maps in the kernel with descriptors."""
+    a, b = matrix((m, k), "f16", 1, wild), integers((n, k), -128, 128, 2, "int8")
+    c, across = np.zeros((m, n), np.float16), np.ascontiguousarray(b.T)
+    args = [*descriptors(name, a, across, c), k] if "desc" in name else [a, across, c, m, n, k]
+    return Case(name, (m // 128, n // 128), args, {"c": expected(name, a, b.astype(np.float16), "f16", 64, "f16")}, {"c": c})
+
+
 def split_k_ordered(name: str, m: int, n: int, k: int, wild: bool = False) -> Case:
     """Four programs of a tile add their part of K one after the other."""
     a, b = operands(m, n, k, "f16", wild)
@@ -262,6 +270,8 @@ CASES: dict[str, Family] = {
         (256, 128, 64),
         sizes=sizes((256, 128, 192), (512, 256, 64), wild=(256, 128, 64)),
     ),
+    **family(weights, "mm_weights_int8", sizes=sizes((128, 128, 192), (256, 128, 128), wild=(128, 128, 64))),
+    **family(weights, "mm_desc_weights_int8", sizes=sizes((128, 128, 192), (128, 256, 128), wild=(128, 128, 64))),
     **family(split_k, "mm_split_k_fp16", sizes=sizes((128, 64, 512), (256, 128, 256))),
     **family(split_k_ordered, "mm_split_k_ordered_fp16", sizes=sizes((64, 128, 512), (128, 256, 256), wild=(64, 128, 256))),
     **family(

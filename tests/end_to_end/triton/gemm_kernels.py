@@ -69,3 +69,28 @@ def mm_batched(ad, bd, cd, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
         y = bd.load([i, k, on]).reshape(BK, BN)
         acc = tl.dot(x, y, acc)
     cd.store([i, om, on], acc.to(tl.float16).reshape(1, BM, BN))
+
+
+@triton.jit
+def mm_weights(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """c = a @ b, whose elements are converted to the type of a; one tile per program of a two-dimensional grid."""
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        x = tl.load(a + rm[:, None] * K + (k + rk)[None, :])
+        y = tl.load(b + (k + rk)[:, None] * N + rn[None, :])
+        acc = tl.dot(x, y.to(tl.float16), acc)
+    tl.store(c + rm[:, None] * N + rn[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def mm_desc_weights(ad, bd, cd, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The same over tensor descriptors."""
+    om = tl.program_id(0) * BM
+    on = tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(ad.load([om, k]), bd.load([k, on]).to(tl.float16), acc)
+    cd.store([om, on], acc.to(tl.float16))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tests.end_to_end.triton.case_helpers import Case, Family
-from tests.end_to_end.triton.cases_gemm import batched, family, mm_bt, mm_device_desc, mm_host_desc, mm_ptr, split_k, tiled
+from tests.end_to_end.triton.cases_gemm import batched, family, mm_bt, mm_device_desc, mm_host_desc, mm_ptr, split_k, tiled, weights
 from tests.end_to_end.triton.cases_neural import HEADS, attention, layer_norm, mm_gelu, softmax
 
 WILD = {"wild": True}
@@ -75,6 +75,8 @@ CASES: dict[str, Family] = {
             "ragged": {"batch": 3, "m": 144, "n": 80, "k": 112},
         },
     ),
+    **family(weights, "sm90_mm_weights_int8", sizes=sizes((128, 128, 192), (256, 128, 128), wild=(128, 128, 64))),
+    **family(weights, "sm90_mm_desc_weights_int8", sizes=sizes((128, 128, 192), (128, 256, 128), wild=(128, 128, 64))),
     **family(split_k, "sm90_mm_split_k_fp16", sizes=sizes((128, 64, 512), (256, 128, 256))),
     **neural(mm_gelu, "sm90_mm_gelu_bf16", sizes((128, 128, 64), ragged=(144, 208, 128))),
     **neural(attention, "sm90_flash_fp16", HEADS),

@@ -65,10 +65,9 @@ def check_call(arguments: dict[str, Any]) -> Call:
     if metadata is not None:
         metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
     arrays: list[Any] = [a_codes, b_codes, c_bits, a_scales, b_scales, metadata]
-    leading = [x.shape[:-2] for x in arrays if x is not None]
     batch: tuple[int, ...] = ()
-    if any(leading):
-        batch = _batch(leading)
+    if any(x.ndim > 2 for x in arrays if x is not None):
+        batch = _batch([x.shape[:-2] for x in arrays if x is not None])
         arrays = [x if x is None else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in arrays]
     a_codes, b_codes, c_bits, a_scales, b_scales, metadata = arrays
     options = saturate, negate_a, negate_b, scale_input_d
@@ -219,7 +218,7 @@ def mma(
     >>> D.view(np.float32).tolist()
     [[16.0]]
     """
-    call = check_call(dict(locals()))
+    call = check_call(locals())
     m, n = call.a_codes.shape[-2], call.b_codes.shape[-2]
     # The kernels put one matrix's rows into vector lanes: here those of B, so that D comes out row by row.
     padded = -(-n // BLOCK) * BLOCK

@@ -164,6 +164,7 @@ STEPS: dict[tuple[str, str | None], tuple[Step, ...]] = {
 ARCHITECTURES = tuple(dict.fromkeys(arch for arch, _ in STEPS))
 
 
+@cache
 def is_wide(*formats: str) -> bool:
     """Whether products of these types can leave float32's range."""
     return any(name in ("bf16", "tf32") for name in formats)

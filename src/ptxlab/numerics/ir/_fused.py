@@ -115,7 +115,8 @@ class Fused(Block):
         self.options = {name: code[name].to("i32") for name in ("keep", "sign", "scale")}
         self.sign = self.options["sign"].splat(lanes)
         assert 2 * step.k <= MOST_PRODUCTS
-        self.largest = [code.stack(f"[{STRETCH} x {self.narrow}]", 64) for _ in range(2)]
+        self.largest = code.stack(f"[{ROWS * STRETCH} x {self.narrow}]", 64)
+        self.without_products = code.variable("i1", 0) if self.in_float64 else None
         self.factors = code.stack(f"[{ROWS * MOST_PRODUCTS} x float]", 64)
         self.repeated = code.stack(f"[{ROWS * MOST_PRODUCTS} x i32]", 64)
         self.float64 = Float64Sums(code, step, ROWS) if self.in_float64 else None
@@ -131,6 +132,10 @@ class Fused(Block):
             last = (first + ROWS).min(code["n"])
             with code.loop(last, start=first, entered=True) as n:
                 self._read_row(n, n - first)
+            if self.without_products:
+                self.without_products.set(0)
+            with code.loop(last, 2, first, entered=True) as n:
+                self._find_exponents([PreparedRow(self, each, each - first) for each in (n, (n + 1).min(last - 1))], start, end)
             with code.loop(last, 2, first, entered=True) as n:
                 several = (n + 1).lt(last)
                 flagged = self.bbad.load("i32", n) | self.bbad.load("i32", several.select(n + 1, n)) | self.options["scale"]
@@ -149,7 +154,8 @@ class Fused(Block):
         if self.small:
             exponents = self.b_exponents.at(n * self.ldb, self.narrow)
             with code.loop(code["count"], CHUNK, entered=True) as k:
-                self.repeated.store(exponents.load(vector("i8", CHUNK), k).convert("zext", "i32") * 0x01010101, at + k)
+                words = exponents.load(vector("i8", CHUNK), k).chosen([i // 4 for i in range(4 * CHUNK)])
+                self.repeated.store(words.cast(vector("i32", CHUNK)), at + k)
 
     def _lower(self, n: Value, factors: Value) -> None:
         """Write `Row.factors`."""
@@ -181,31 +187,35 @@ class Fused(Block):
         with floating_point_control(code, 0) if self.is_controlled else nullcontext():
             code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
-    def _blocks(self, rows: list[PreparedRow], start: Value, end: Value) -> None:
-        """Cells of some rows.
+    def _find_exponents(self, rows: list[PreparedRow], start: Value, end: Value) -> None:
+        """Keep the largest exponents of the cells of two rows.
 
         LLVM does not know that an opaque number is a counter: it would keep one for each array, more than there are registers.
         """
         code = self.code
-        without_products = code.variable("i1", 0) if self.in_float64 else None
         with code.loop(end, 2 * self.width, start, entered=True) as m:
             here = code.opaque(m)
             places = here, (here + self.width).lt(end).select(here + self.width, here)
             exponents = self._largest_exponents(rows, places)
-            for found, largest in zip(self.largest, exponents, strict=True):
+            for row, largest in zip(rows, exponents, strict=True):
                 for place, some in zip(places, largest, strict=True):
-                    found.store(some, place - start)
-            if without_products:
+                    row.largest.store(some, place - start)
+            if self.without_products:
                 least = reduce(lambda one, other: one.intrinsic("umin", other), chain(*exponents))
-                without_products.set(without_products.get() | least.eq(LEAST_FIELD).reduce("or"))
+                self.without_products.set(self.without_products.get() | least.eq(LEAST_FIELD).reduce("or"))
+
+    def _blocks(self, rows: list[PreparedRow], start: Value, end: Value) -> None:
+        """Cells of two rows."""
+        code = self.code
         with code.loop(end, self.groups * self.lanes, start, entered=True) as m:
             here = code.opaque(m)
-            self._block(rows, here, here - start, without_products.get() if without_products else None)
+            self._block(rows, here, here - start)
 
-    def _block(self, rows: list[PreparedRow], m: Value, place: Value, without_products: Value | None) -> None:
+    def _block(self, rows: list[PreparedRow], m: Value, place: Value) -> None:
         """The cells from the m-th on, which is at a place among those that are done together."""
         code = self.code
-        largest = [found.at(place, self.narrow) for found in self.largest]
+        largest = [row.largest.at(place, self.narrow) for row in rows]
+        without_products = self.without_products.get() if self.without_products else None
         cells = self.cells(rows, m, largest)
         with code.when(self.cell.lost(self, cells, m, without_products)) as otherwise:
             with code.loop(m + self.groups * self.lanes, LANES, m) as here:
@@ -319,6 +329,7 @@ class PreparedRow(Row):
         scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.options["scale"]
         super().__init__(code["acc"].at(n * code["stride"]), kernel.factors.at(place * MOST_PRODUCTS, "float"), scale)
         self.n, self.place, self.kernel = n, place, kernel
+        self.largest = kernel.largest.at(place * STRETCH, kernel.narrow)
         line = n * kernel.ldb
         self.values = kernel.b.at(line, "float")
         self.exponents = kernel.repeated.at(place * MOST_PRODUCTS, "i32") if kernel.small else kernel.b_exponents.at(line, "i16")

@@ -1,11 +1,13 @@
 """Truncated products and their sums in one instruction: fused multiply-adds of float64 that round down.
 
 A float64 whose exponent does not change is a multiple of its last bit, which here is the window's. A fused multiply-add that rounds down
-adds to it the largest multiple that is not above the product: one instruction for eight lanes, where float32 products, their integers and
-sums need four for sixteen. The window truncates toward zero, which for a negative product is one more, unless the product is a multiple.
-So that none is, the elements of A are larger by a factor of 1 + 2^-30: then the sum of all products is that of the truncated ones, less
-the number of the negative ones, which the signs of the elements tell. Nothing else changes: a product has at most 22 bits, so that it is at
-least 2^-22 of itself away from each multiple that it is not, and it is less than 2^27 multiples.
+adds to it the largest multiple that is not above the product. That takes one instruction for eight lanes; a float32 product, its scaling,
+its conversion and its addition take four for sixteen.
+
+The window truncates toward zero, which for a negative product is one more, unless the product is a multiple. So that none is, the elements
+of A are larger by a factor of 1 + 2^-30: then the sum of all products is that of the truncated ones, less the number of the negative ones,
+which the signs of the elements tell. Nothing else changes: a product has at most 22 bits, so that it is at least 2^-22 of itself away from
+each multiple that it is not, and it is less than 2^27 multiples.
 
 Zeros become tiny numbers of their sign. Their products are less than one multiple, and negative ones are counted like the others.
 
@@ -48,7 +50,7 @@ _DOWN = 9
 
 
 def sums_in_float64(step: Step, lanes: int) -> bool:
-    """Whether this processor truncates and adds a step's products sooner this way; twice as many elements if A is sparse."""
+    """Whether this processor truncates and adds a step's products sooner this way. A sparse A has twice as many elements."""
     return host().prefers_float64_sums and is_avx512(vector("i32", lanes)) and 2 * step.k <= MOST_ELEMENTS
 
 

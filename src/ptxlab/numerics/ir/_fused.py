@@ -3,7 +3,8 @@
 The largest exponent is a running maximum of small integers. Every product, exact in float32, is scaled by a power of two and converted to
 an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Where exponents are bytes, it is
 scaled by an addition to its exponent field, which takes an integer unit of the processor and leaves the multipliers to the products.
-Cells that this cannot do (a row with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go
+On processors whose integer units are those of the multipliers, products are instead truncated and added in float64 (`_float64_sums`).
+Cells that neither can do (a row with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go
 to `general`, vector by vector.
 Scales of rows that are powers of two only shift the products' exponents.
 

@@ -90,7 +90,7 @@ def test_sums_of_more_than_32_bits(level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("fmt", ["f16", "bf16"])
 def test_infinite_accumulators_beside_finite_products(fmt: str, level: str) -> None:
-    """No cell is without products, nor are there rows that fill a block."""
+    """B has as many rows as a block of cells: no row is padding, whose cells have no products."""
     rng = np.random.default_rng(12)
     A, B = (encode(rng.uniform(1, 2, (rows, 16)) * rng.choice([-1, 1], (rows, 16)), fmt) for rows in (6, 64))
     C = rng.standard_normal((6, 64)).astype(np.float32)

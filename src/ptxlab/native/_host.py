@@ -22,8 +22,8 @@ class Host:
     That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, of two products of bytes, sums of two products of
     16-bit integers and of four products of bytes that are added to a number, funnel shifts, the control register MXCSR, with how many
     instructions that select 32 halves from registers a look-up of 32 entries takes no longer than with gathers from memory, and whether
-    products are truncated and added sooner in float64 than as integers. That is so where one instruction counts the bits of each lane, and
-    where the same units execute instructions on integers and on floating point. AMD's processors have others for integers.
+    products are truncated and added faster in float64 than as integers. That is so where one instruction counts the bits of each lane, and
+    where integer and floating-point instructions of 512 bits share execution ports. On AMD's processors they have ports of their own.
     """
 
     triple: str

@@ -297,7 +297,7 @@ class Value:
         return self.function.emit(f"shufflevector {type} {one.ref}, {type} poison, <{lanes} x i32> zeroinitializer", type)
 
     def chosen(self, which: Iterable[int], other: Value | None = None) -> Value:
-        """Lanes of a vector and of another one, whose lanes are numbered after those of the first."""
+        """The lanes with these numbers, as a vector; those of ``other`` are numbered after those of this vector."""
         indices = [f"i32 {lane}" for lane in which]
         second = f"{self.type} poison" if other is None else f"{other}"
         text = f"shufflevector {self}, {second}, <{len(indices)} x i32> <{', '.join(indices)}>"

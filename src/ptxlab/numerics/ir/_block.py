@@ -23,8 +23,8 @@ SUMS_AT_ONCE = 4
 VECTORS = 2
 """Vectors of cells of a row that are done together: with those of a second row, registers hold all that their sums need."""
 MORE_VECTORS = 4
-"""The same for integer dot products, which are quickly done beside what stands around them, and for sums in float64, which wait for each
-other."""
+"""The same for integer dot products, which are quickly done beside what stands around them, and for sums in float64: there are enough
+independent sums to hide the latency of the multiply-adds."""
 
 
 def reads_pairs(step: Step) -> bool:

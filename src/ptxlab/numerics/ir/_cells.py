@@ -32,7 +32,7 @@ class FieldCells:
 
     Attributes
     ----------
-    top : the field of the largest exponent, with a fraction if sums are in float64: 1.5 times a power of two
+    top : the exponent field of the largest exponent; if sums are in float64, a float32 with this field, 1.5 times a power of two
     up, down : what makes a product a number of units of the window's last bit, and such a number a value
     first : C in these units
     """
@@ -56,8 +56,8 @@ class FieldCells:
         """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products.
 
         One unsigned maximum finds all that is rare: it is past what the least product has if there are no products, or if C is so large
-        that no product reaches the window, which makes `up` negative. Sums in float64 do not need `up`: given whether there are cells
-        without products, the maximum is that of `top`, which shows infinite ones.
+        that no product reaches the window, which makes `up` negative. Sums in float64 do not need `up`: their caller knows whether there
+        are cells without products, and the maximum of `top` shows infinite ones.
         """
         code = block.code
         found = code.variable("i1", 0)

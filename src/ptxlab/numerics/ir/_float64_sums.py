@@ -29,16 +29,17 @@ __all__ = ["STRETCH", "Float64Sums", "sums_in_float64"]
 
 STRETCH = 128
 """Rows of A whose elements are kept as float64."""
-HALVES = ("even", "odd")
-"""Of a vector of 16 cells: those with even numbers are one vector of float64, the others another one."""
 LANES = 8
+"""Of a vector of float64."""
+CELLS = 2 * LANES
+"""Of a vector of 32-bit integers: those with even numbers become one vector of float64, the others another one."""
 UNROLLED = 4
 """Elements of one turn of the loop that adds products."""
 WORD = 16
-"""Elements whose signs are a word."""
+"""Elements of a row whose signs fit a 16-bit word."""
 MOST_WORDS = 2
 MOST_ELEMENTS = MOST_WORDS * WORD
-"""Of a row that is kept."""
+"""Elements of a row."""
 TINY = 32 << 23
 """2^-95: less than every moderate element by so much that the product with any is below the last bit of every window."""
 LARGER = 1 + 2.0**-30
@@ -50,12 +51,15 @@ _DOWN = 9
 
 
 def sums_in_float64(step: Step, lanes: int) -> bool:
-    """Whether this processor truncates and adds a step's products sooner this way. A sparse A has twice as many elements."""
+    """Whether this processor truncates and adds a step's products faster this way. A sparse A has twice as many elements."""
     return host().prefers_float64_sums and is_avx512(vector("i32", lanes)) and 2 * step.k <= MOST_ELEMENTS
 
 
 class Float64Sums:
-    """The sums of the cells of STRETCH rows of A and two of ``rows`` rows of B."""
+    """Sums of products of STRETCH rows of A and ``rows`` rows of B, of two rows of B at a time.
+
+    It keeps the elements of these rows as float64, and their signs.
+    """
 
     def __init__(self, code: Function, step: Step, rows: int) -> None:
         self._code = code
@@ -67,22 +71,23 @@ class Float64Sums:
 
     def read(self, a: Value, lda: Value, first: Value, end: Value) -> None:
         """Convert the elements of some rows of A."""
-        code, whole = self._code, len(HALVES) * LANES
-        with code.loop(end, whole, first, entered=True) as m:
-            signs = code.variable(vector("i32", whole), 0)
+        code = self._code
+        with code.loop(end, CELLS, first, entered=True) as m:
+            signs = code.variable(vector("i32", CELLS), 0)
             with code.loop(code["count"], entered=True) as k:
-                some = a.load(vector("i32", whole), k * lda + m)
+                some = a.load(vector("i32", CELLS), k * lda + m)
                 signs.set((some >> 31).intrinsic("fshr", signs.get(), some.constant(1)))
-                for half in range(len(HALVES)):
-                    part = _without_zeros(some).chosen(range(half, whole, len(HALVES))).convert("fpext", "double")
+                numbers = _without_zeros(some)
+                for half in range(2):
+                    part = numbers.chosen(range(half, CELLS, 2)).convert("fpext", "double")
                     self._elements.store(part * self._factor, k * STRETCH + (m - first) + half * LANES)
-            bits = signs.get() >> (code.const("i64", MOST_ELEMENTS) - code["count"]).to("i32").splat(whole)
+            bits = signs.get() >> (code.const("i64", MOST_ELEMENTS) - code["count"]).to("i32").splat(CELLS)
             for number in range(MOST_WORDS):
                 word = (bits >> WORD * number) & 0xFFFF
                 self._signs.store(word | (word << WORD), m - first + STRETCH * number)
 
     def read_row(self, values: Value, sign: Value, place: Value) -> None:
-        """Convert the elements of a row of B, which is at a place among those that are kept; ``sign`` is that of the products."""
+        """Convert the elements of a row of B, the one at ``place`` of those that are kept; ``sign`` is XORed with them."""
         code = self._code
         present = (code.const("i32", 1) << code["count"].min(WORD).to("i32")) - 1
         with code.loop(code["count"], CHUNK, entered=True) as k:
@@ -92,7 +97,7 @@ class Float64Sums:
             self._row_signs.store(signs, place * MOST_WORDS + (k >> CHUNK.bit_length() - 1))
 
     def begin(self, places: Sequence[Value]) -> None:
-        """Take the rows of B at two places for the next sums."""
+        """Join the signs of the rows of B at two places, whose products `add` adds next."""
         one, other = (self._row_signs.at(place * MOST_WORDS, "i16") for place in places)
         for number in range(MOST_WORDS):
             low, high = (row.load("i16", number).convert("zext", "i32") for row in (one, other))
@@ -100,9 +105,9 @@ class Float64Sums:
 
     def add(self, places: Sequence[Value], m: Value, sums: Sequence[IntegerSum]) -> None:
         """Add the truncated products to sums of neighbouring vectors of cells, from the m-th row of A on, each of both rows of B."""
-        code, whole = self._code, len(HALVES) * LANES
+        code = self._code
         # LLVM does not know the mask: so an instruction that shifts clears the other lanes, too.
-        odd = code.opaque(code.const("i16", 0xAAAA)).cast(vector("i1", whole))
+        odd = code.opaque(code.const("i16", 0xAAAA)).cast(vector("i1", CELLS))
         cells = [each.cell for each in sums if isinstance(each.cell, FieldCells)]
         parts = [[start.variable() for start in _starts(cell.top, odd)] for cell in cells]
         rows = [self._factors.at(place * MOST_ELEMENTS, "double") for place in places]
@@ -110,21 +115,21 @@ class Float64Sums:
             for k in (first + j for j in range(UNROLLED)):
                 factors = [row.load("double", k).splat(LANES) for row in rows]
                 line = self._elements.at(k * STRETCH + m, "double")
-                for i, half in product(range(len(sums) // 2), range(len(HALVES))):
-                    elements = line.load(vector("double", LANES), i * whole + half * LANES)
+                for i, half in product(range(len(sums) // 2), range(2)):
+                    elements = line.load(vector("double", LANES), i * CELLS + half * LANES)
                     for factor, halves in zip(factors, parts[2 * i :], strict=False):
                         rounded = "x86.avx512.vfmadd.pd.512", elements.type, f"i32 {_DOWN}"
                         halves[half].set(elements.target_intrinsic(*rounded, factor, halves[half].get()))
         for each, halves in zip(sums, parts, strict=True):
-            even, odds = (half.get().cast(vector("i32", whole)) for half in halves)
-            low = even.chosen([lane + side for lane in range(0, whole, 2) for side in (0, whole)], odds)
+            even, odds = (half.get().cast(vector("i32", CELLS)) for half in halves)
+            low = even.chosen([lane + side for lane in range(0, CELLS, 2) for side in (0, CELLS)], odds)
             each.total.set(each.total.get() + low)
         with code.loop(code["count"], WORD, entered=True) as first:
             number = first >> WORD.bit_length() - 1
-            of_rows = self._pair_signs.load("i32", number).splat(whole)
+            of_rows = self._pair_signs.load("i32", number).splat(CELLS)
             for i in range(len(sums) // 2):
-                signs = self._signs.load(of_rows.type, number * STRETCH + m + i * whole) ^ of_rows
-                counts = signs.cast(vector("i16", 2 * whole)).intrinsic("ctpop").cast(signs.type)
+                signs = self._signs.load(of_rows.type, number * STRETCH + m + i * CELLS) ^ of_rows
+                counts = signs.cast(vector("i16", 2 * CELLS)).intrinsic("ctpop").cast(signs.type)
                 for each, one in zip(sums[2 * i :], (1, 1 << WORD), strict=False):
                     each.total.set(each.total.get().add_pair_dot(counts, counts.constant(one)))
 

@@ -3,7 +3,8 @@
 The largest exponent is a running maximum of small integers. Every product, exact in float32, is scaled by a power of two and converted to
 an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Where exponents are bytes, it is
 scaled by an addition to its exponent field, which takes an integer unit of the processor and leaves the multipliers to the products.
-On processors whose integer units are those of the multipliers, products are instead truncated and added in float64 (`_float64_sums`).
+On processors that execute integer and floating-point instructions on the same ports, products are instead truncated and added in float64
+(`_float64_sums`).
 Cells that neither can do (a row with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go
 to `general`, vector by vector.
 Scales of rows that are powers of two only shift the products' exponents.
@@ -55,7 +56,7 @@ MOST_PRODUCT_BITS = 25
 MOST_SHIFTED = 31
 """Bits by which an i32 can be shifted; by more where its products are not taken as integers."""
 ROWS = 16
-"""Rows of B of which what is read of them is kept."""
+"""Rows of B that are prepared together."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i64 keep, i64 sign, i64 scale"
 
 
@@ -146,7 +147,7 @@ class Fused(Block):
                     self._two_rows([PreparedRow(self, each, each - first) for each in (one, together.select(n + 1, one))], start, end)
 
     def _read_row(self, n: Value, place: Value) -> None:
-        """Keep what is read of a row of B at a place."""
+        """Prepare a row of B for the loops that follow, which find it at ``place`` of ROWS."""
         code, at = self.code, place * MOST_PRODUCTS
         if self.float64:
             self.float64.read_row(self.b.at(n * self.ldb, "float"), self.options["sign"], place)
@@ -189,7 +190,7 @@ class Fused(Block):
             code.call("general", "void", *here, row.values, row.general_exponents, code["count"], *self.options.values(), *scales)
 
     def _find_exponents(self, rows: list[PreparedRow], start: Value, end: Value) -> None:
-        """Keep the largest exponents of the cells of two rows.
+        """Find the largest exponents of the cells of two rows, and write them to `PreparedRow.largest`.
 
         LLVM does not know that an opaque number is a counter: it would keep one for each array, more than there are registers.
         """
@@ -213,7 +214,7 @@ class Fused(Block):
             self._block(rows, here, here - start)
 
     def _block(self, rows: list[PreparedRow], m: Value, place: Value) -> None:
-        """The cells from the m-th on, which is at a place among those that are done together."""
+        """The cells from the m-th on; ``place`` is counted from the first one of this STRETCH."""
         code = self.code
         largest = [row.largest.at(place, self.narrow) for row in rows]
         without_products = self.without_products.get() if self.without_products else None
@@ -323,7 +324,12 @@ class Fused(Block):
 
 
 class PreparedRow(Row):
-    """A row with its row of B, of which what is read is kept at a place among some."""
+    """A row of the accumulator with its row of B, which is at ``place`` of the ROWS that are prepared together.
+
+    Attributes
+    ----------
+    largest : the largest exponents of its cells, once they are found
+    """
 
     def __init__(self, kernel: Fused, n: Value, place: Value) -> None:
         code = kernel.code
@@ -342,7 +348,7 @@ class PreparedRow(Row):
     def exponent(self, k: Value) -> Value:
         """The exponent of an element in as many lanes as there are cells in four vectors.
 
-        A byte is kept as a word that repeats it: only words are put into all lanes by a load.
+        Bytes have been repeated four times: a load can broadcast a word without a further instruction, but not a byte.
         """
         kernel = self.kernel
         if not kernel.small:
